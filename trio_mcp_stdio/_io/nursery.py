@@ -1,0 +1,64 @@
+"""A nursery for service tasks that wraps nobody's exceptions.
+
+A plain nursery puts whatever passes through it into an exception group.  This one is never given the
+exception of its body: the inner nursery is cancelled and closed as if the body had ended well, and then
+the exception goes on its own way, unwrapped.  The service tasks themselves are written not to raise; if
+one does, that is a bug, and its group comes out as it is.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+import trio
+
+from .._errors import LocalProtocolError
+
+__all__ = ["ServiceNursery"]
+
+
+class ServiceNursery:
+    """Async context manager: `async with ServiceNursery() as nursery`.  Leaving it cancels the tasks."""
+
+    def __init__(self) -> None:
+        self._manager = trio.open_nursery()
+        self._nursery: trio.Nursery | None = None
+        self._task: trio.lowlevel.Task | None = None
+
+    async def __aenter__(self) -> trio.Nursery:
+        self._task = trio.lowlevel.current_task()
+        self._nursery = await self._manager.__aenter__()
+        return self._nursery
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        assert self._nursery is not None
+        assert self._task is not None
+        task = trio.lowlevel.current_task()
+        if task is not self._task:
+            # Trio would take the whole run down for a nursery left in the wrong task.  Nothing has
+            # been touched yet: the right task can still leave properly.
+            raise LocalProtocolError(
+                f"entered in task {self._task.name!r}, left in task {task.name!r}: a client has to be left "
+                "by the task that entered it; to open and close one from different tasks, use "
+                "nursery.start(run_client, ...) and client.stop()"
+            )
+        self._nursery.cancel_scope.cancel(reason="the service ends")
+        try:
+            await self._manager.__aexit__(None, None, None)
+        except trio.Cancelled:
+            # An outer cancellation met us while the tasks ended.  The body's own exception goes first;
+            # the cancellation will be delivered again at the next checkpoint.
+            if exc is None:
+                raise
+        except BaseExceptionGroup as group:
+            if exc is None or isinstance(exc, trio.Cancelled):
+                raise
+            raise BaseExceptionGroup(group.message, [*group.exceptions, exc]) from None
+        finally:
+            del self._nursery, self._manager, exc, traceback
+        return False
