@@ -505,8 +505,15 @@ class open_client:
     def __init__(self, transport: Transport, options: ClientOptions | None = None) -> None:
         self._supervisor = Supervisor(transport, ClientOptions() if options is None else options)
         self._nursery = ServiceNursery()
+        self._entered = False
 
     async def __aenter__(self) -> Client:
+        if self._entered:
+            raise LocalProtocolError(
+                "an open_client(...) can be entered once; make another one",
+                server=self._supervisor.transport.name,
+            )
+        self._entered = True
         nursery = await self._nursery.__aenter__()
         try:
             await nursery.start(self._run)

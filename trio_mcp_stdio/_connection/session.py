@@ -59,6 +59,8 @@ __all__ = ["ProgressHandler", "Session", "WireObserver"]
 ProgressHandler: TypeAlias = Callable[[ProgressUpdate], None] | Callable[[ProgressUpdate], Awaitable[None]]
 WireObserver: TypeAlias = Callable[[Literal["send", "receive"], bytes], None]
 
+_CANCELLED: Final = "the caller cancelled it"
+
 MAX_PREVIEWS: Final = 5
 """First lines that were no messages, kept for error texts."""
 
@@ -174,14 +176,13 @@ class Session:
         wants_progress = on_progress is not None or idle_timeout is not None
         body = self._add_meta(body, request_id if wants_progress else None, meta)
         line = encode_request(request_id, method, body)
-        waiter = Waiter()
         call: Call | None = None
         entered = False
         lines_before = self.lines_received
         began = trio.current_time()
-        reason = "the caller raised an exception"
         scope = trio.CancelScope()
         guard = self.watchdog.watch(scope, timeout, idle_timeout)
+        waiter = _CallWaiter(self, guard)
         with scope:
             try:
                 if not self._admission.enter_nowait(len(line)):
@@ -190,17 +191,17 @@ class Session:
                 if self.loss is not None:
                     raise self.loss.error(server=self.name, method=method)
                 call = table.open(request_id, method, line, wake=waiter.wake, wants_progress=wants_progress)
+                waiter.call = call
                 self.pump.kick()
                 await waiter.wait()
                 if wants_progress:
-                    await self._follow(call, waiter, guard, on_progress)
-            except trio.Cancelled:
-                reason = f"{guard.fired} passed" if guard.fired is not None else "the caller cancelled it"
+                    await self._follow(call, waiter, on_progress)
+            except BaseException as error:
+                if call is not None:  # left from within the progress callback
+                    cancelled = isinstance(error, trio.Cancelled)
+                    self.give_up(call, guard, _CANCELLED if cancelled else "the progress callback raised")
                 raise
             finally:
-                if call is not None and table.abandon(call, reason):
-                    self.pump.kick()
-                    _call_logger.info("%s: cancelling %s (id %s): %s", self.name, method, request_id, reason)
                 self.watchdog.forget(guard)
                 if entered:
                     self._admission.leave()
@@ -223,9 +224,15 @@ class Session:
             )
         raise self.error_for(method, outcome)
 
-    async def _follow(
-        self, call: Call, waiter: Waiter, guard: Guard, on_progress: ProgressHandler | None
-    ) -> None:
+    def give_up(self, call: Call, guard: Guard, reason: str) -> None:
+        """Stop waiting for a call, in the same step in which that is decided."""
+        if guard.fired is not None:
+            reason = f"{guard.fired} passed"
+        if self.table.abandon(call, reason):
+            self.pump.kick()
+            _call_logger.info("%s: cancelling %s (id %s): %s", self.name, call.method, call.id, reason)
+
+    async def _follow(self, call: Call, waiter: _CallWaiter, on_progress: ProgressHandler | None) -> None:
         """Hand progress to the caller, in order, until the answer is there; the answer comes last."""
         progress = call.progress
         assert progress is not None
@@ -233,13 +240,13 @@ class Session:
             while progress:
                 update = progress.popleft()
                 if on_progress is not None:
-                    self.watchdog.suspend_idle(guard)
+                    self.watchdog.suspend_idle(waiter.guard)
                     outcome = on_progress(update)
                     if inspect.isawaitable(outcome):
                         await outcome
             if call.outcome is not None:
                 return
-            self.watchdog.touch(guard)
+            self.watchdog.touch(waiter.guard)
             await waiter.wait()
 
     def error_for(self, method: str, outcome: Outcome) -> McpError:
@@ -342,6 +349,8 @@ class Session:
     def _on_chunk(self, chunk: bytes) -> None:
         self.bytes_received += len(chunk)
         for line in self._splitter.feed(chunk):
+            if self.loss is not None and self.loss.fault is not None:
+                return  # no connection survives what came before this line
             if isinstance(line, Oversized):
                 self._on_oversized(line)
             else:
@@ -462,15 +471,14 @@ class Session:
 
     def _on_eof(self) -> None:
         rest = self._splitter.finish()
-        if rest:
-            message = decode(rest)
-            if isinstance(message, Malformed):
-                self._remember(f"cut off at the end of the stream: {preview(rest)}")
-                _logger.debug("%s: cut off at the end of the stream: %s", self.name, preview(rest))
-            else:
-                self._on_line(rest)
+        truncated = bool(rest) and isinstance(decode(rest), Malformed)
+        if truncated:
+            self._remember(f"cut off at the end of the stream: {preview(rest)}")
+        elif rest:
+            self._on_line(rest)
         self.stdout_ended.set()
-        self._end(Loss(reason="it closed its stdout"))
+        cut_off = f"; its last line was cut off: {preview(rest)}" if truncated else ""
+        self._end(Loss(reason=f"it closed its stdout{cut_off}"))
 
     # --- the other direction ---
 
@@ -550,10 +558,35 @@ class Session:
         self._end(Loss(reason=text, fault=lambda: RemoteProtocolError(text)))
 
     def _end(self, loss: Loss) -> None:
-        """Report the first thing that ends the connection; the calls fail when its story is complete."""
+        """Report the first thing that ends the connection.
+
+        The calls fail when its story is complete, which for a fault of the peer it is at once.
+        """
         if not self._ending:
             self._ending = True
+            if loss.fault is not None:
+                self.lose(loss)
             self._on_ending(loss)
+
+
+class _CallWaiter(Waiter):
+    """Waits for a call, and gives it up in the very step in which the wait is cancelled.
+
+    Were that left to the task, which runs a tick later, the writer could send the request meanwhile.
+    """
+
+    __slots__ = ("call", "guard", "session")
+
+    def __init__(self, session: Session, guard: Guard) -> None:
+        super().__init__()
+        self.session = session
+        self.guard = guard
+        self.call: Call | None = None
+
+    def abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        if self.call is not None:
+            self.session.give_up(self.call, self.guard, _CANCELLED)
+        return super().abort(raise_cancel)
 
 
 _PROTOCOL_KEYS: Final = frozenset(

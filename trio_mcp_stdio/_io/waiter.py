@@ -26,11 +26,12 @@ class Waiter:
             self._task = None
             trio.lowlevel.reschedule(task)
 
-    def _abort(self, _: object) -> trio.lowlevel.Abort:
+    def abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        """What trio calls when the waiting task is cancelled."""
         self._task = None
         return trio.lowlevel.Abort.SUCCEEDED
 
     async def wait(self) -> None:
         """Wait for the next `wake`."""
         self._task = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(self._abort)
+        await trio.lowlevel.wait_task_rescheduled(self.abort)

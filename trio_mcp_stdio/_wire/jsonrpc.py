@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 import attrs
 import msgspec
 
+from .._errors import LocalProtocolError
 from .convert import UNSET
 
 __all__ = [
@@ -348,8 +349,11 @@ _encode = msgspec.json.Encoder().encode
 
 
 @functools.lru_cache(maxsize=256)
-def _quoted(text: str) -> bytes:
-    return _encode(text)
+def _quoted(method: str) -> bytes:
+    try:
+        return _encode(method)
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"method {method!r} has no UTF-8 form: {error.reason}") from error
 
 
 def encode_request(request_id: RequestId, method: str, params: bytes) -> bytes:
