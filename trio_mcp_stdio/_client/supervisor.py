@@ -238,8 +238,8 @@ class _Incarnation:
             self._detached = True
             return
         heard = -1
-        while heard != session.bytes_received and not session.stdout_ended.is_set():
-            heard = session.bytes_received
+        while heard != session.inbound.bytes_received and not session.stdout_ended.is_set():
+            heard = session.inbound.bytes_received
             with trio.move_on_after(self._endpoint.exit_silence):
                 await session.stdout_ended.wait()
         self._signal_end(Loss(reason="something it started still holds its stdout, in silence"))
@@ -262,7 +262,7 @@ class _Incarnation:
                 exit=endpoint.exit_status(),
                 phase=phase,
                 command=endpoint.command,
-                noise=tuple(session.noise_previews),
+                noise=tuple(session.notes.noise_previews),
             )
         )
         self._over.set()

@@ -1,8 +1,7 @@
-"""One negotiated connection: lines in, calls out, and the messages of the peer in between.
+"""One connection: a stream, its call table, and the requests of the callers.
 
-Incoming bytes are handled synchronously in the reader's task, from chunk to waiting caller; nothing here
-may await in that direction.  The caller's own task opens the cancel scope of its request, waits in it,
-runs its progress callback and raises.
+The caller's own task opens the cancel scope of its request, waits in it, runs its progress callback and
+raises.  Incoming bytes go the other way, from chunk to waiting caller, without anything being awaited.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import inspect
 import logging
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias
 
@@ -28,30 +26,15 @@ from .._io.callbacks import CallbackQueue
 from .._io.pump import Pump
 from .._io.waiter import Waiter
 from .._wire import methods
-from .._wire.calls import Call, CallTable, LostCall, Oddity, Outcome, TooLong
+from .._wire.calls import Call, CallTable, LostCall, Outcome, TooLong
 from .._wire.codec import encode_params, splice_meta
-from .._wire.jsonrpc import (
-    Batch,
-    Failure,
-    Malformed,
-    Message,
-    Notification,
-    Request,
-    Success,
-    Tolerated,
-    decode,
-    encode_failure,
-    encode_request,
-    encode_success,
-    find_id,
-    preview,
-)
-from .._wire.lines import LineSplitter, Oversized, OversizedStage
+from .._wire.jsonrpc import Failure, Malformed, Success, encode_request, preview
 from .._wire.methods import Era
-from ..types import Notification as PublicNotification
-from ..types import ProgressUpdate
+from ..types import Notification, ProgressUpdate
 from .admission import Admission
+from .inbound import Inbound
 from .loss import Loss
+from .notes import Notes
 from .watchdog import Guard, Watchdog
 
 __all__ = ["ProgressHandler", "Session", "WireObserver"]
@@ -60,12 +43,6 @@ ProgressHandler: TypeAlias = Callable[[ProgressUpdate], None] | Callable[[Progre
 WireObserver: TypeAlias = Callable[[Literal["send", "receive"], bytes], None]
 
 _CANCELLED: Final = "the caller cancelled it"
-
-MAX_PREVIEWS: Final = 5
-"""First lines that were no messages, kept for error texts."""
-
-MAX_HELD: Final = 64
-"""Requests of the peer held back while the era is unknown, which decides whether they may be answered."""
 
 _logger = logging.getLogger("trio_mcp_stdio.connection")
 _call_logger = logging.getLogger("trio_mcp_stdio.client")
@@ -81,10 +58,13 @@ class Session:
             no connection survives.
 
     Attributes:
-        era: era of the connection, None until it is settled.
-        version: protocol revision, None until then.
+        table: the calls.
+        inbound: what the peer sends.
+        notes: what was not quite right about it.
         loss: what ended the connection, None while it lives.
         stdout_ended: set when nothing more can be read.
+        timed_out: requests that ran into a limit.
+        observer_errors: exceptions that the observer raised.
     """
 
     def __init__(
@@ -96,20 +76,29 @@ class Session:
         max_in_flight: int,
         max_unsent_bytes: int,
         strict: bool,
-        notifications: CallbackQueue[PublicNotification] | None,
+        notifications: CallbackQueue[Notification] | None,
         observer: WireObserver | None,
         on_ending: Callable[[Loss], None],
     ) -> None:
         self.name = name
-        self.era: Era | None = None
-        self.version: str | None = None
         self.loss: Loss | None = None
         self.stdout_ended = trio.Event()
-        self.meta = b""  # encoded members of every request's `_meta`, empty in a legacy connection
-        self.table = CallTable(strict=strict, note=self._note)
+        self.timed_out = self.observer_errors = 0
+        self.notes = Notes(name)
+        self.table = CallTable(strict=strict, note=self.notes.add_oddity)
+        self.inbound = Inbound(
+            table=self.table,
+            notes=self.notes,
+            max_line_bytes=max_line_bytes,
+            strict=strict,
+            notifications=notifications,
+            observe=None if observer is None else lambda line: self._observe("receive", line),
+            reply=self._reply,
+            end=self._end,
+        )
         self.pump = Pump(
             stream,
-            on_chunk=self._on_chunk,
+            on_chunk=self.inbound.feed,
             on_eof=self._on_eof,
             next_batch=self.table.take_batch if observer is None else self._observed_batch,
             on_sent=self._on_sent,
@@ -121,29 +110,15 @@ class Session:
             max_unsent_bytes=max_unsent_bytes,
             unsent_bytes=lambda: self.table.unsent_bytes,
         )
-        self._splitter = LineSplitter(max_line_bytes=max_line_bytes)
-        self._max_line_bytes = max_line_bytes
-        self._strict = strict
-        self._notifications = notifications
+        self._version: str | None = None
+        self._meta = b""  # encoded members of every request's `_meta`, empty in a legacy connection
         self._observer = observer
         self._on_ending = on_ending
-        self._held: list[Request] | None = []
         self._ending = False
-        self._skipping = False  # inside a line past the bound
-        self._attributed = False  # the call that it answers has failed
-        self._oddities: deque[tuple[float, str]] = deque(maxlen=16)
-        self._warned: set[str] = set()
-
-        self.bytes_received = self.lines_received = 0
-        self.noise = self.malformed = self.violations = self.tolerated = self.oversized = 0
-        self.notification_count = self.timed_out = 0
-        self.observer_errors = 0
-        self.noise_previews: list[str] = []
-        self._messages = 0
 
     def __repr__(self) -> str:
         state = "ended" if self.loss is not None else "open"
-        return f"<Session with {self.name!r}, {self.version or 'not negotiated'}, {state}: {self.table!r}>"
+        return f"<Session with {self.name!r}, {self._version or 'not negotiated'}, {state}: {self.table!r}>"
 
     # --- calls ---
 
@@ -178,7 +153,7 @@ class Session:
         line = encode_request(request_id, method, body)
         call: Call | None = None
         entered = False
-        lines_before = self.lines_received
+        lines_before = self.inbound.lines_received
         began = trio.current_time()
         scope = trio.CancelScope()
         guard = self.watchdog.watch(scope, timeout, idle_timeout)
@@ -300,12 +275,9 @@ class Session:
 
     def settle_era(self, era: Era, version: str, meta: Mapping[str, Any]) -> None:
         """The negotiation is over: fix the era, and deal with what the peer asked meanwhile."""
-        self.era = era
-        self.version = version
-        self.meta = encode_params(meta)[1:-1] if meta else b""
-        held, self._held = self._held, None
-        for request in held or ():
-            self._on_request(request)
+        self._version = version
+        self._meta = encode_params(meta)[1:-1] if meta else b""
+        self.inbound.settle(era, version)
 
     def lose(self, loss: Loss) -> None:
         """The connection has ended: every call fails, and every later one."""
@@ -313,21 +285,22 @@ class Session:
             return
         self.loss = loss
         self._ending = True
+        self.notes.after_eof = loss.closed_here
         self.table.fail_all(loss)
         self._admission.close()
 
     def received_since(self, began: float, lines_before: int = 0) -> tuple[str, ...]:
         """What came instead of an answer, a sentence each."""
-        said = [text for when, text in self._oddities if when >= began]
-        lines = self.lines_received - lines_before
+        said = self.notes.since(began)
+        lines = self.inbound.lines_received - lines_before
         if lines:
             said.insert(0, f"{lines} line{'s' if lines > 1 else ''}, none of them the answer")
-        if self._splitter.buffered:
-            said.append(f"{self._splitter.buffered} bytes of a line without a newline")
+        if self.inbound.buffered:
+            said.append(f"{self.inbound.buffered} bytes of a line without a newline")
         return tuple(said)
 
     def _add_meta(self, body: bytes, token: int | None, meta: Mapping[str, Any] | None) -> bytes:
-        members = [self.meta] if self.meta else []
+        members = [self._meta] if self._meta else []
         if meta:
             for key in meta:
                 if key in _PROTOCOL_KEYS:
@@ -344,148 +317,22 @@ class Session:
         """Callers that wait to be admitted."""
         return self._admission.waiting
 
-    # --- bytes and lines coming in: all of it in the reader's task ---
-
-    def _on_chunk(self, chunk: bytes) -> None:
-        self.bytes_received += len(chunk)
-        for line in self._splitter.feed(chunk):
-            if self.loss is not None and self.loss.fault is not None:
-                return  # no connection survives what came before this line
-            if isinstance(line, Oversized):
-                self._on_oversized(line)
-            else:
-                self._on_line(line)
-
-    def _on_line(self, line: bytes | bytearray) -> None:
-        self.lines_received += 1
-        if self._observer is not None:
-            self._observe("receive", bytes(line))
-        message = decode(line)
-        if type(message) is Success:
-            self._messages += 1
-            self.table.receive(message)
-        elif isinstance(message, Malformed):
-            self._on_malformed(message)
-        elif isinstance(message, Batch):
-            self._on_batch(message, line)
-        elif isinstance(message, Tolerated):
-            self._tolerate(message.reason, line)
-            self._on_message(message.message)
-        else:
-            self._on_message(message)
-
-    def _on_message(self, message: Message) -> None:
-        self._messages += 1
-        rest = self.table.receive(message)
-        if isinstance(rest, Notification):
-            self.notification_count += 1
-            if self._notifications is not None:
-                self._notifications.put(PublicNotification(method=rest.method, params=rest.params))
-        elif isinstance(rest, Request):
-            self._on_request(rest)
-
-    def _on_request(self, request: Request) -> None:
-        """A request of the peer: an answer in the legacy era, a violation in the modern one."""
-        if self._held is not None:
-            if len(self._held) < MAX_HELD:
-                self._held.append(request)
-            else:
-                self._violation(f"more than {MAX_HELD} requests before the era was known")
-        elif self.era is Era.LEGACY:
-            if self.table.reply(self._answer(request)):
-                self.pump.kick()
-        else:
-            self._violation(f"request {request.method}, but only clients send requests in this revision")
-
-    def _answer(self, request: Request) -> bytes:
-        if request.method == methods.PING:
-            return encode_success(request.id, b"{}")
-        return encode_failure(request.id, methods.METHOD_NOT_FOUND, f"Method not found: {request.method}")
-
-    def _on_batch(self, batch: Batch, line: bytes | bytearray) -> None:
-        batches_exist = self.version == methods.BATCH_VERSION
-        if not batches_exist:
-            self._tolerate("a JSON array of messages, which this revision does not have", line)
-        answers: list[bytes] = []
-        refused = False
-        for item in batch.messages:
-            message = item.message if isinstance(item, Tolerated) else item
-            if isinstance(message, Malformed):
-                self._on_malformed(message)
-            elif isinstance(message, Request) and self.era is Era.LEGACY:
-                if batches_exist:
-                    answers.append(self._answer(message))
-                refused = not batches_exist
-            else:
-                self._on_message(message)
-        if answers:
-            # JSON-RPC 2.0: the answers to a batch are one array.
-            reply = b"[%b]\n" % b",".join(answer.rstrip(b"\n") for answer in answers)
-        elif refused:
-            reply = encode_failure(None, methods.INVALID_REQUEST, "Batches do not exist in this revision")
-        else:
-            return
-        if self.table.reply(reply):
-            self.pump.kick()
-
-    def _on_malformed(self, malformed: Malformed) -> None:
-        shown = preview(malformed.excerpt)
-        if malformed.noise:
-            self.noise += 1
-            if len(self.noise_previews) < MAX_PREVIEWS:
-                self.noise_previews.append(shown)
-            self._remember(f"no message: {shown}")
-            self._warn_once("noise", "%s: not a protocol message on stdout, skipped: %s", self.name, shown)
-            if self._messages == 0 and malformed.excerpt[:15].lower() == b"content-length:":
-                self._fatal(
-                    "the server frames its messages with Content-Length headers (as the Language Server "
-                    "Protocol does); MCP over stdio has one message a line"
-                )
-        else:
-            self.malformed += 1
-            self._remember(f"malformed message ({malformed.reason}): {shown}")
-            self._warn_once("malformed", "%s: malformed message (%s): %s", self.name, malformed.reason, shown)
-            if malformed.id is not None and self.table.fail(malformed.id, malformed):
-                return
-        if self._strict:
-            self._fatal(f"not a protocol message on stdout ({malformed.reason}): {shown}")
-
-    def _on_oversized(self, line: Oversized) -> None:
-        """A line past the bound costs the request it answers, if that can be told, else the connection."""
-        assert self._max_line_bytes is not None
-        if line.stage is not OversizedStage.ENDLESS:
-            self.oversized += line.stage is OversizedStage.OPEN or not self._skipping
-        self._skipping = line.stage is not OversizedStage.ENDED
-        if self._attributed:  # its call has failed already
-            self._attributed = self._skipping
-            if line.stage is OversizedStage.ENDLESS:
-                self._too_long(line)
-            return
-        is_object = line.head.lstrip().startswith(b"{")
-        request_id = find_id(line.head, line.tail) if is_object else None
-        outcome = TooLong(self._max_line_bytes, line.size)
-        if request_id is not None and self.table.fail(request_id, outcome):
-            self._attributed = self._skipping
-        elif line.stage is not OversizedStage.OPEN or not is_object:
-            self._too_long(line)
+    # --- the stream ---
 
     def _on_eof(self) -> None:
-        rest = self._splitter.finish()
-        truncated = bool(rest) and isinstance(decode(rest), Malformed)
-        if truncated:
-            self._remember(f"cut off at the end of the stream: {preview(rest)}")
-        elif rest:
-            self._on_line(rest)
+        cut_off = self.inbound.finish()
         self.stdout_ended.set()
-        cut_off = f"; its last line was cut off: {preview(rest)}" if truncated else ""
-        self._end(Loss(reason=f"it closed its stdout{cut_off}"))
-
-    # --- the other direction ---
+        detail = "" if cut_off is None else f"; its last line was cut off: {cut_off}"
+        self._end(Loss(reason=f"it closed its stdout{detail}"))
 
     def _on_sent(self, count: int) -> None:
         self.table.note_sent(count)
         if self._admission.waiting:
             self._admission.recheck()
+
+    def _reply(self, line: bytes) -> None:
+        if self.table.reply(line):
+            self.pump.kick()
 
     def _on_broken(self) -> None:
         self._end(Loss(reason="it closed its stdin"))
@@ -505,57 +352,6 @@ class Session:
             self.observer_errors += 1
             if self.observer_errors == 1:
                 _logger.exception("%s: the wire observer raised; it goes on being called", self.name)
-
-    # --- notes, warnings, ends ---
-
-    def _note(self, oddity: Oddity, text: str) -> None:
-        self._remember(f"{oddity.value}: {text}")
-        if oddity is Oddity.STRAY_CANCEL:
-            self._violation(f"{oddity.value} ({text})")
-        elif oddity is Oddity.STRING_ID:
-            self._warn_once(oddity.name, "%s: %s: %s", self.name, oddity.value, text)
-        else:
-            _logger.debug("%s: %s: %s", self.name, oddity.value, text)
-
-    def _tolerate(self, reason: str, line: bytes | bytearray) -> None:
-        self.tolerated += 1
-        self._remember(f"{reason}: {preview(line)}")
-        self._warn_once(reason, "%s: tolerated: %s: %s", self.name, reason, preview(line))
-        if self._strict:
-            self._fatal(f"{reason}: {preview(line)}")
-
-    def _violation(self, text: str) -> None:
-        self.violations += 1
-        self._remember(text)
-        self._warn_once(f"violation: {text[:20]}", "%s: protocol violation: %s", self.name, text)
-
-    def _remember(self, text: str) -> None:
-        if self.loss is not None and self.loss.closed_here:
-            text = f"after the end of its input: {text}"
-        self._oddities.append((trio.current_time(), text))
-
-    def _warn_once(self, key: str, message: str, *args: object) -> None:
-        if key in self._warned or len(self._warned) >= 64:
-            _logger.debug(message, *args)
-        else:
-            self._warned.add(key)
-            _logger.warning(message, *args)
-
-    def _too_long(self, line: Oversized) -> None:
-        limit, size, shown = self._max_line_bytes or 0, line.size, preview(line.head)
-        self._end(
-            Loss(
-                reason="a line too long",
-                fault=lambda: LineTooLong(
-                    f"a line longer than max_line_bytes ({limit} bytes), the answer to no request: {shown}",
-                    limit=limit,
-                    size=size,
-                ),
-            )
-        )
-
-    def _fatal(self, text: str) -> None:
-        self._end(Loss(reason=text, fault=lambda: RemoteProtocolError(text)))
 
     def _end(self, loss: Loss) -> None:
         """Report the first thing that ends the connection.
