@@ -225,6 +225,7 @@ class _Incarnation:
                 if self._notifications is not None:
                     nursery.start_soon(self._notifications.run)
 
+    @trio.lowlevel.enable_ki_protection
     async def _watch_exit(self) -> None:
         """The end of the process is the end of the server, unless something it started is the server.
 
@@ -244,6 +245,7 @@ class _Incarnation:
                 await session.stdout_ended.wait()
         self._signal_end(Loss(reason="something it started still holds its stdout, in silence"))
 
+    @trio.lowlevel.enable_ki_protection
     async def _watch_end(self) -> None:
         """Complete the story of what ended the connection, bounded, and only then fail the calls."""
         await self._ending.wait()
@@ -330,6 +332,8 @@ class _Incarnation:
                 if not isinstance(step, AwaitProbe):
                     method, params = self._opening(step)
                     pending.append((session.open_negotiation_call(method, params, waiter.wake), step))
+                if negotiation.is_legacy:
+                    session.expect_legacy()
                 patience = math.inf
                 if not isinstance(step, Initialize):
                     patience = trio.current_time() + options.probe_timeout
@@ -444,6 +448,7 @@ class _Incarnation:
                 attempted=step.attempted,
                 phase=phase,
                 error=error,
+                received=self._session.received_since(began),
                 server=self._name,
             )
 

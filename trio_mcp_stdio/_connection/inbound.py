@@ -37,6 +37,9 @@ __all__ = ["Inbound"]
 MAX_HELD: Final = 64
 """Requests of the peer held back while the era is unknown, which decides whether they may be answered."""
 
+MAX_NAME: Final = 200
+"""Characters of a foreign method name that are repeated."""
+
 
 class Inbound:
     """The receiving half of a session.
@@ -95,8 +98,8 @@ class Inbound:
         """Bytes of a line whose newline has not come."""
         return self._splitter.buffered
 
-    def settle(self, era: Era, version: str) -> None:
-        """The era is known: deal with the requests that waited for it."""
+    def settle(self, era: Era, version: str | None) -> None:
+        """The era is known, and later the version: deal with the requests that waited for it."""
         self._era = era
         self._version = version
         held, self._held = self._held, []
@@ -163,7 +166,7 @@ class Inbound:
         elif self._era is Era.LEGACY:
             self._reply(_answer(request))
         else:
-            self._notes.add_violation("a request, which only clients may send", request.method)
+            self._notes.add_violation("a request, which only clients may send", request.method[:MAX_NAME])
 
     def _on_tolerated(self, tolerated: Tolerated, line: bytes | bytearray) -> None:
         self._notes.add_tolerated(tolerated.reason, preview(line))
@@ -264,4 +267,5 @@ class Inbound:
 def _answer(request: Request) -> bytes:
     if request.method == methods.PING:
         return encode_success(request.id, b"{}")
-    return encode_failure(request.id, methods.METHOD_NOT_FOUND, f"Method not found: {request.method}")
+    message = f"Method not found: {request.method[:MAX_NAME]}"
+    return encode_failure(request.id, methods.METHOD_NOT_FOUND, message)

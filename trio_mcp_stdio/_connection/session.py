@@ -273,6 +273,10 @@ class Session:
         self.pump.kick()
         return call
 
+    def expect_legacy(self) -> None:
+        """The era is known before the version: a legacy server may send pings before it is initialized."""
+        self.inbound.settle(Era.LEGACY, None)
+
     def settle_era(self, era: Era, version: str, meta: Mapping[str, Any]) -> None:
         """The negotiation is over: fix the era, and deal with what the peer asked meanwhile."""
         self._version = version

@@ -163,8 +163,8 @@ class CallTable:
     """The requests in flight on one connection, and the two lanes of lines to be written.
 
     Args:
-        strict: match ids by type and value only; otherwise a numeric string is accepted for the
-            integer id it stands for.
+        strict: an answer whose integer id comes back as a string fails its call; otherwise it is
+            accepted.
         note: called with each oddity and a few words on it.
     """
 
@@ -415,7 +415,7 @@ class CallTable:
         A numeric string may mean an integer id, never the other way round.
         """
         call = self._calls.get(request_id)
-        if call is None and not self._strict and isinstance(request_id, str):
+        if call is None and isinstance(request_id, str):
             call = self._calls.get(_integer(request_id))
         return call if call is not None and call.state is CallState.WRITTEN else None
 
@@ -425,10 +425,16 @@ class CallTable:
             return self._match_without_id(message)
         call = self._find_written(message.id)
         if call is not None:
-            if call.id != message.id:
-                self._string_ids += 1
-                self._note(Oddity.STRING_ID, repr(message.id))
-            return call
+            if call.id == message.id:
+                return call
+            self._string_ids += 1
+            self._note(Oddity.STRING_ID, repr(message.id))
+            if not self._strict:
+                return call
+            self._end(
+                call, Malformed(Oddity.STRING_ID.value, repr(message.id).encode(), call.id, noise=False)
+            )
+            return None
         request_id = message.id
         if request_id not in self._abandoned and isinstance(request_id, str):
             request_id = _integer(request_id)

@@ -123,6 +123,11 @@ class Negotiation:
         return "initialize" if self._state is _State.INITIALIZING else "probe"
 
     @property
+    def is_legacy(self) -> bool:
+        """Whether nothing but the legacy era can come of it any more."""
+        return self._state is _State.INITIALIZING and not self._probe_open and self._discovered is None
+
+    @property
     def attempted(self) -> tuple[str, ...]:
         """Versions asked for so far."""
         return tuple(self._attempted)
