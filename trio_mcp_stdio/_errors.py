@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from .types import CallToolResult, ProcessExit
 
 __all__ = [
@@ -68,11 +70,21 @@ class McpError(Exception):
 
     Attributes:
         server: name of the server concerned, where one is known.
+        command: its command as it may be shown, where the error ends the connection; else empty.
+        stderr_tail: the last of its stderr known then.
     """
 
     def __init__(self, message: str, *, server: str | None = None) -> None:
         super().__init__(message)
         self.server = server
+        self.command: tuple[str, ...] = ()
+        self.stderr_tail = ""
+
+    def about(self, *, command: Sequence[str], stderr_tail: str) -> Self:
+        """Add what is known of the server process; returns the error itself."""
+        self.command = tuple(command)
+        self.stderr_tail = stderr_tail
+        return self
 
     @property
     def message(self) -> str:
@@ -84,7 +96,12 @@ class McpError(Exception):
 
     def __str__(self) -> str:
         head = self.message if self.server is None else f"{self.server}: {self.message}"
-        return "\n".join([head, *self._details()])
+        lines = [head, *self._details()]
+        if self.command:
+            lines.append(f"  command: {' '.join(self.command)}")
+        if self.stderr_tail:
+            lines += ["  stderr ended with:", _indent(self.stderr_tail)]
+        return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Exception's own version calls cls(*args), which loses keyword-only attributes.
@@ -313,7 +330,6 @@ class ServerExited(ConnectionLost):
     Attributes:
         exit: status, signal, stderr tail and leftovers of the process.
         phase: what the connection was doing: "probe", "initialize" or "serving".
-        command: the command as started, secrets masked.
         noise: first lines on stdout that were no protocol messages, escaped and cut.
     """
 
@@ -323,7 +339,6 @@ class ServerExited(ConnectionLost):
         *,
         exit: ProcessExit,
         phase: str,
-        command: Sequence[str],
         delivery: Delivery,
         noise: Sequence[str] = (),
         method: str | None = None,
@@ -332,15 +347,12 @@ class ServerExited(ConnectionLost):
         super().__init__(reason, delivery=delivery, method=method, server=server)
         self.exit = exit
         self.phase = phase
-        self.command = tuple(command)
         self.noise = tuple(noise)
 
     def _details(self) -> Sequence[str]:
-        lines = [*super()._details(), f"  phase: {self.phase}", f"  command: {' '.join(self.command)}"]
+        lines = [*super()._details(), f"  phase: {self.phase}"]
         if self.noise:
             lines += ["  not protocol messages on stdout:", *(f"    {line}" for line in self.noise)]
-        if self.exit.stderr_tail:
-            lines += ["  stderr ended with:", _indent(self.exit.stderr_tail)]
         return lines
 
 
@@ -432,12 +444,6 @@ class StartupTimeout(NegotiationError):
         )
         self.timeout = timeout
         self.exit = exit
-
-    def _details(self) -> Sequence[str]:
-        lines = list(super()._details())
-        if self.exit is not None and self.exit.stderr_tail:
-            lines += ["  stderr ended with:", _indent(self.exit.stderr_tail)]
-        return lines
 
 
 class InputRequiredError(McpError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Literal, TypeVar, Unpack, final, overload
@@ -45,7 +46,13 @@ __all__ = ["Client", "open_client", "run_client"]
 
 T = TypeVar("T")
 
+# A library says nothing on its own: what it logs goes where the application sends it.
+logging.getLogger("trio_mcp_stdio").addHandler(logging.NullHandler())
+
 _MAY_NEED_INPUT = frozenset({methods.TOOLS_CALL, methods.RESOURCES_READ, methods.PROMPTS_GET})
+
+_SENT_BY_CLIENT = frozenset({methods.CANCELLED, methods.INITIALIZED})
+_LEGACY_NOTIFICATIONS = frozenset({methods.PROGRESS, methods.ROOTS_CHANGED})
 
 # Which announced capability a method belongs to; looked at under `strict` only.
 _CAPABILITY = {
@@ -179,10 +186,10 @@ class Client:
             LocalProtocolError: the parameters have no JSON form, or the method is not the caller's.
             ConnectionLost: the connection has ended.
         """
-        if method == methods.CANCELLED:
-            raise LocalProtocolError(
-                "notifications/cancelled is sent by cancelling the scope around the call", server=self.name
-            )
+        if method in _SENT_BY_CLIENT:
+            raise LocalProtocolError(f"{method} is sent by the client itself", server=self.name)
+        if self.era is Era.MODERN and method in _LEGACY_NOTIFICATIONS:
+            raise LocalProtocolError(f"{method} does not exist in a modern connection", server=self.name)
         await self._session.notify(method, params)
 
     @overload
@@ -378,11 +385,12 @@ class Client:
         Args:
             ref: the prompt or resource template that the argument belongs to.
             argument: its name, and the value typed so far.
-            context: arguments that already have a value.
+            context: arguments that already have a value; left out in sessions before 2025-06-18, whose
+                revisions do not have it.
         """
         name, value = argument
         params: dict[str, Any] = {"ref": unstructure(ref), "argument": {"name": name, "value": value}}
-        if context is not None:
+        if context is not None and self.protocol_version >= "2025-06-18":
             params["context"] = {"arguments": dict(context)}
         return await self._call(CompleteResult, methods.COMPLETE, params, raw, options)
 
@@ -530,8 +538,8 @@ class open_client:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
-        return await self._nursery.__aexit__(exc_type, exc, traceback)
+    ) -> None:
+        await self._nursery.__aexit__(exc_type, exc, traceback)
 
 
 async def run_client(

@@ -47,6 +47,9 @@ EOF_LIMIT: Final = 0.75
 BROKEN_STDIN_LIMIT: Final = 0.5
 """Seconds for answers that are still on their way when stdin breaks."""
 
+CALLBACK_LIMIT: Final = 1.0
+"""Seconds for files and asynchronous callbacks to take what was read before the end."""
+
 _logger = logging.getLogger("trio_mcp_stdio.client")
 
 
@@ -128,7 +131,10 @@ class Supervisor:
                 _logger.info("%s: exited on server/discover; starting it once more", self.transport.name)
                 incarnation = await self._live(Era.LEGACY, task_status)
             if incarnation.failure is not None:
-                raise incarnation.failure()
+                raise incarnation.failure().about(
+                    command=incarnation.command,
+                    stderr_tail="" if self.exit is None else self.exit.stderr_tail,
+                )
         finally:
             lost = self.session is None or self.session.loss is None or not self.session.loss.closed_here
             never_ready = self.server is None
@@ -165,6 +171,7 @@ class _Incarnation:
         self._cause: Loss | None = None
         self._ending = trio.Event()
         self._over = trio.Event()
+        self._pumps_ended = trio.Event()
         self._settled = False  # the negotiation has ended well
         self._detached = False  # the process ended before that, and something it started is the server
         self._notifications = (
@@ -185,6 +192,7 @@ class _Incarnation:
         )
         self.failure: Callable[[], McpError] | None = None
         self.died_on_probe = False
+        self.command = endpoint.command
 
         supervisor.session = self._session
         supervisor.notifications = self._notifications
@@ -224,6 +232,7 @@ class _Incarnation:
                 nursery.start_soon(self._endpoint.run)
                 if self._notifications is not None:
                     nursery.start_soon(self._notifications.run)
+        self._pumps_ended.set()
 
     @trio.lowlevel.enable_ki_protection
     async def _watch_exit(self) -> None:
@@ -264,6 +273,7 @@ class _Incarnation:
                 exit=endpoint.exit_status(),
                 phase=phase,
                 command=endpoint.command,
+                stderr_tail=self._stderr_tail(),
                 noise=tuple(session.notes.noise_previews),
             )
         )
@@ -273,6 +283,14 @@ class _Incarnation:
         if self._cause is None:
             self._cause = cause
             self._ending.set()
+            if cause.fault is not None:
+                # A fault of the peer needs no further story: nothing read after it counts.
+                tail = self._stderr_tail()
+                self._session.lose(attrs.evolve(cause, command=self.command, stderr_tail=tail))
+
+    def _stderr_tail(self) -> str:
+        stderr = self._endpoint.stderr
+        return "" if stderr is None else stderr.tail()
 
     # --- the life ---
 
@@ -301,6 +319,9 @@ class _Incarnation:
         self._supervisor.exit = exit
         if self._notifications is not None:
             self._notifications.close()
+        # What was read before the end still reaches files and callbacks, as far as they keep up.
+        with trio.move_on_after(CALLBACK_LIMIT):
+            await self._pumps_ended.wait()
         if exit is not None:
             _logger.debug("%s: %r", self._name, exit)
 

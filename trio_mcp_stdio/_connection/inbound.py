@@ -181,6 +181,11 @@ class Inbound:
         JSON-RPC 2.0: the answers to a batch are one array.
         """
         batches_exist = self._version == methods.BATCH_VERSION
+        if not batch.messages:
+            self._notes.add_malformed("an empty array", preview(line))
+            if batches_exist:
+                self._reply(encode_failure(None, methods.INVALID_REQUEST, "An empty batch"))
+            return
         if not batches_exist:
             self._notes.add_violation(
                 "an array of messages, which this revision does not have", preview(line)

@@ -22,6 +22,7 @@ class Loss:
         exit: the end of the process, None while it runs or where there is none.
         phase: "probe", "initialize" or "serving".
         command: the command as it may be shown, empty where there is none.
+        stderr_tail: the last of its stderr known by then.
         noise: first lines that were no messages.
         closed_here: this side closed it.
         fault: makes the error instead, for a fault of the peer that ended the connection.
@@ -31,6 +32,7 @@ class Loss:
     exit: ProcessExit | None = None
     phase: str = "serving"
     command: Sequence[str] = ()
+    stderr_tail: str = ""
     noise: Sequence[str] = ()
     closed_here: bool = False
     fault: Callable[[], McpError] | None = None
@@ -42,19 +44,19 @@ class Loss:
         if self.fault is not None:
             error = self.fault()
             error.server = server
-            return error
+            return error.about(command=self.command, stderr_tail=self.stderr_tail)
         if self.closed_here:
             return ClientClosed(self.reason, delivery=delivery, method=method, server=server)
         if self.exit is None:
-            return ConnectionLost(self.reason, delivery=delivery, method=method, server=server)
+            lost = ConnectionLost(self.reason, delivery=delivery, method=method, server=server)
+            return lost.about(command=self.command, stderr_tail=self.stderr_tail)
         unexpected = "" if self.exit.expected or self.exit.returncode != 0 else ", though nobody asked it to"
         return ServerExited(
             f"the server {describe_exit(self.exit)}{unexpected} ({self.reason})",
             exit=self.exit,
             phase=self.phase,
-            command=self.command,
             delivery=delivery,
             noise=self.noise,
             method=method,
             server=server,
-        )
+        ).about(command=self.command, stderr_tail=self.exit.stderr_tail)

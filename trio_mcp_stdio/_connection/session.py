@@ -145,6 +145,8 @@ class Session:
             RemoteProtocolError: the answer cannot be read.
             ConnectionLost: the connection ended first.
         """
+        if params and "_meta" in params:
+            params, meta = _take_meta(params, meta)
         body = encode_params(params)
         table = self.table
         request_id = table.reserve_id()
@@ -358,14 +360,9 @@ class Session:
                 _logger.exception("%s: the wire observer raised; it goes on being called", self.name)
 
     def _end(self, loss: Loss) -> None:
-        """Report the first thing that ends the connection.
-
-        The calls fail when its story is complete, which for a fault of the peer it is at once.
-        """
+        """Report the first thing that ends the connection; the calls fail when its story is complete."""
         if not self._ending:
             self._ending = True
-            if loss.fault is not None:
-                self.lose(loss)
             self._on_ending(loss)
 
 
@@ -387,6 +384,16 @@ class _CallWaiter(Waiter):
         if self.call is not None:
             self.session.give_up(self.call, self.guard, _CANCELLED)
         return super().abort(raise_cancel)
+
+
+def _take_meta(
+    params: Mapping[str, Any], meta: Mapping[str, Any] | None
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Move `_meta` out of parameters given as a whole, where the client's own entries join it."""
+    given = params["_meta"]
+    if not isinstance(given, Mapping):
+        raise LocalProtocolError(f"_meta must be a mapping, not {type(given).__name__}")
+    return {key: value for key, value in params.items() if key != "_meta"}, {**given, **(meta or {})}
 
 
 _PROTOCOL_KEYS: Final = frozenset(

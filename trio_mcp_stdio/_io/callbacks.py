@@ -37,7 +37,7 @@ class CallbackQueue(Generic[T]):
     """Feeds one callback.
 
     Attributes:
-        dropped: items that an asynchronous callback was too slow for.
+        dropped: items that an asynchronous callback was too slow for, at the end as well.
         errors: exceptions that the callback raised.
     """
 
@@ -85,6 +85,13 @@ class CallbackQueue(Generic[T]):
         if not self._is_async:
             return
         function = cast("Callable[[T], Awaitable[None]]", self._function)
+        try:
+            await self._run(function)
+        finally:
+            self.dropped += len(self._items)
+            self._items.clear()
+
+    async def _run(self, function: Callable[[T], Awaitable[None]]) -> None:
         while self._items or not self._closed:
             if not self._items:
                 await self._news.wait()

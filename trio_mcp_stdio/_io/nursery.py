@@ -35,7 +35,7 @@ class ServiceNursery:
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         assert self._nursery is not None
         assert self._task is not None
         task = trio.lowlevel.current_task()
@@ -61,4 +61,3 @@ class ServiceNursery:
             raise BaseExceptionGroup(group.message, [*group.exceptions, exc]) from None
         finally:
             del self._nursery, self._manager, exc, traceback
-        return False

@@ -6,9 +6,11 @@ callers, not on a slow sink.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import IO, Final, Literal, Protocol, TypeAlias, cast, final
@@ -27,7 +29,6 @@ MAX_QUEUED_CHUNKS: Final = 256
 """Chunks that may wait for the thread that writes a file; past it the oldest are dropped."""
 
 _READ_SIZE: Final = 64 * 1024
-_CLOSE_LIMIT: Final = 1.0
 
 
 @final
@@ -130,7 +131,11 @@ class _CallbackSink(_LineSink):
 
 
 class _ThreadSink:
-    """Writes chunks from one worker thread at a time, behind a bounded queue."""
+    """Writes chunks from a worker thread, behind a bounded queue.
+
+    The thread is abandoned when the sink is cancelled, since opening or writing a FIFO may block for
+    ever; an abandoned thread goes on with the queue if it ever comes free.
+    """
 
     def __init__(self, open_file: Callable[[], IO[bytes]], *, close: bool, logger: logging.Logger) -> None:
         self._open_file = open_file
@@ -140,10 +145,14 @@ class _ThreadSink:
         self._dropped = 0
         self._ended = False
         self._news = trio.Event()
+        self._file: IO[bytes] | None = None
+        self._lock = threading.Lock()  # held by the one thread at work on the file
 
     def feed(self, chunk: bytes) -> None:
         if len(self._chunks) >= MAX_QUEUED_CHUNKS:
-            self._dropped += len(self._chunks.popleft())
+            # The thread may have taken the last one meanwhile.
+            with contextlib.suppress(IndexError):
+                self._dropped += len(self._chunks.popleft())
         self._chunks.append(chunk)
         self._news.set()
 
@@ -153,42 +162,28 @@ class _ThreadSink:
 
     async def run(self) -> None:
         try:
-            # Abandoned when cancelled: opening or writing a FIFO may block for ever.
-            file = await trio.to_thread.run_sync(self._open_file, abandon_on_cancel=True)
-        except OSError as error:
-            self._logger.error("stderr cannot be written: %s", error)
-            return
-        try:
-            while not (self._ended and not self._chunks):
+            last = False
+            while not last:
                 await self._news.wait()
                 self._news = trio.Event()
-                if data := self._take():
-                    await trio.to_thread.run_sync(_write, file, data, abandon_on_cancel=True)
+                last = self._ended
+                await trio.to_thread.run_sync(self._write, last, abandon_on_cancel=True)
         except (OSError, ValueError) as error:
-            self._logger.error("stderr can no longer be written: %s", error)
-        finally:
-            if self._close:
-                with trio.move_on_after(_CLOSE_LIMIT, shield=True):
-                    await trio.to_thread.run_sync(_finish, file, self._take(), abandon_on_cancel=True)
+            self._logger.error("stderr cannot be written: %s", error)
 
-    def _take(self) -> bytes:
-        mark = b"[... %d bytes dropped]\n" % self._dropped if self._dropped else b""
-        data = mark + b"".join(self._chunks)
-        self._dropped = 0
-        self._chunks.clear()
-        return data
-
-
-def _write(file: IO[bytes], data: bytes) -> None:
-    file.write(data)
-    file.flush()
-
-
-def _finish(file: IO[bytes], data: bytes) -> None:
-    try:
-        file.write(data)
-    finally:
-        file.close()
+    def _write(self, last: bool) -> None:
+        with self._lock:
+            if self._file is None:
+                self._file = self._open_file()
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                if self._dropped:
+                    self._file.write(b"[... %d bytes dropped]\n" % self._dropped)
+                    self._dropped = 0
+                self._file.write(chunk)
+            self._file.flush()
+            if last and self._close:
+                self._file.close()
 
 
 def _own_stderr() -> IO[bytes]:

@@ -263,26 +263,29 @@ class CallTable:
     def take_batch(self, limit: int = 65_536) -> bytes | None:
         """The next bytes to write: notices first, then answers, then requests, which become WRITTEN.
 
+        Only a request of the negotiation goes before answers: `initialize` is the first line of a session.
         At most `limit` bytes, or one line that is longer; None when there is nothing.
         """
         parts: list[bytes] = []
         size = 0
-        for lane in (self._control, self._replies):
-            while lane and (size == 0 or size + len(lane[0]) <= limit):
-                parts.append(lane.popleft())
-                size += len(parts[-1])
         queue = self._queue
-        while queue:
-            request_id, call = next(iter(queue.items()))
-            line = call.line
+        while True:
+            # The first line of all is looked for anew each time: a line that does not fit any more must
+            # not be overtaken by a shorter one behind it.
+            call = next(iter(queue.values())) if queue else None
+            lane = self._control or (self._replies if call is None or call.cancellable else None)
+            line = lane[0] if lane else None if call is None else call.line
             if line is None or (size and size + len(line) > limit):
                 break
-            del queue[request_id]
-            call.state = CallState.WRITTEN
-            call.line = None
-            call.start = self._handed + size
+            if lane:
+                lane.popleft()
+            elif call is not None:
+                del queue[call.id]
+                call.state = CallState.WRITTEN
+                call.line = None
+                call.start = self._handed + size
+                call.end = call.start + len(line)
             size += len(line)
-            call.end = self._handed + size
             parts.append(line)
         if not parts:
             return None

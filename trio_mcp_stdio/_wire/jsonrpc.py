@@ -18,7 +18,7 @@ import attrs
 import msgspec
 
 from .._errors import LocalProtocolError
-from .convert import UNSET
+from .convert import UNSET, UnsetType
 
 __all__ = [
     "Batch",
@@ -210,7 +210,7 @@ def _salvage(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed
 
 
 def _batch(value: list[Any], body: bytes, reasons: list[str], faults: _Faults) -> Batch | Malformed:
-    if not value or not any(isinstance(item, dict) and "jsonrpc" in item for item in value):
+    if value and not any(isinstance(item, dict) and "jsonrpc" in item for item in value):
         return Malformed("a JSON array that holds no message", body[:_EXCERPT], None, noise=True)
     if faults.fatal is not None:
         return Malformed(f"{faults.fatal}, in an array", body[:_EXCERPT], None, noise=False)
@@ -377,11 +377,19 @@ def encode_success(request_id: RequestId, result: bytes) -> bytes:
     return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode_id(request_id), result)
 
 
-def encode_failure(request_id: RequestId | None, code: int, message: str, data: Any = UNSET) -> bytes:
-    """An answer line with an error; `data` is left out when UNSET."""
+def encode_failure(
+    request_id: RequestId | UnsetType | None, code: int, message: str, data: Any = UNSET
+) -> bytes:
+    """An answer line with an error; `data` is left out when UNSET.
+
+    An error about a message without a readable id has the id None, which revisions before 2025-11-25
+    require, or UNSET, which leaves it out, as the later ones have it.
+    """
     error: dict[str, Any] = {"code": code, "message": message}
     if data is not UNSET:
         error["data"] = data
+    if isinstance(request_id, UnsetType):
+        return b'{"jsonrpc":"2.0","error":%b}\n' % _encode(error)
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode_id(request_id), _encode(error))
 
 

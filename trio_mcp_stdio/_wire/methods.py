@@ -46,6 +46,7 @@ LISTEN: Final = "subscriptions/listen"
 INITIALIZED: Final = "notifications/initialized"
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
+ROOTS_CHANGED: Final = "notifications/roots/list_changed"
 
 META_VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 META_CAPABILITIES: Final = "io.modelcontextprotocol/clientCapabilities"

@@ -180,9 +180,9 @@ class Negotiation:
         if isinstance(step, AwaitProbe):
             assert self._refusal is not None
             return self._done(self._refusal)
-        if self._state is not _State.PROBING or self._mode == "modern":
-            return None  # a modern-only client can only wait on
-        return self._initialize(self._legacy[0])
+        if self._state is not _State.PROBING or self._mode == "modern" or self._rejected_version:
+            return None  # with a server known to be modern, or a client that is, one can only wait on
+        return self._fall_back("the server does not answer", None)
 
     # --- evidence ---
 
@@ -215,8 +215,8 @@ class Negotiation:
     def _on_version_rejected(self, error: tuple[int, str, Any]) -> Step:
         """-32022 with a list of versions: a modern server, which is asked once more at one of them."""
         supported = string_list(error[2], "supported")
-        version = _first_common(self._modern, supported)
-        if version is not None and not self._rejected_version and self._mode != "legacy":
+        version = None if self._mode == "legacy" else _first_common(self._modern, supported)
+        if version is not None and not self._rejected_version:
             self._rejected_version = True
             return self._send_probe(version)
         if version is None:
@@ -234,10 +234,20 @@ class Negotiation:
         if self._state is _State.AWAITING_PROBE:
             assert self._refusal is not None
             return self._done(self._refusal)
-        if self._mode == "modern" or self._remembered is Era.LEGACY:
-            # Remembered legacy gets here only after initialize was refused: nothing is left to try.
-            return self._done(self._incompatible(f"the server is not modern: {reason}", (), error))
-        return self._initialize(self._legacy[0])
+        return self._fall_back(reason, error)
+
+    def _fall_back(self, reason: str, error: tuple[int, str, Any] | None) -> Step:
+        """`initialize` after a probe, unless that is ruled out, or was refused before."""
+        version = self._legacy[0]
+        if self._mode == "modern":
+            reason = f"the server is not modern: {reason}"
+        elif self._rejected_version:
+            reason = f"the server is modern by its first answer, but: {reason}"
+        elif version in self._attempted:
+            reason = f"the server refused initialize, and is not modern: {reason}"
+        else:
+            return self._initialize(version)
+        return self._done(self._incompatible(reason, (), error))
 
     def _listed_legacy(self, supported: Sequence[str]) -> Step | None:
         """`initialize` with a version that the server itself lists, unless it was refused already."""
