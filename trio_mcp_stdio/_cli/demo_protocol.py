@@ -15,6 +15,7 @@ from .._errors import LocalProtocolError
 from .._version import __version__
 from .._wire import methods
 from .._wire.codec import encode_params
+from .._wire.convert import UNSET
 from .._wire.jsonrpc import (
     Batch,
     Malformed,
@@ -230,10 +231,9 @@ class DemoServer:
     def _fail(
         self, request_id: RequestId | None, code: int, message: str, data: dict[str, Any] | None = None
     ) -> None:
-        if data is None:
-            self._write(encode_failure(request_id, code, message))
-        else:
-            self._write(encode_failure(request_id, code, message, data))
+        # An id that cannot be read is left out, as both revisions that this server speaks have it.
+        named = UNSET if request_id is None else request_id
+        self._write(encode_failure(named, code, message, UNSET if data is None else data))
 
 
 def _caching(era: Era) -> Result:

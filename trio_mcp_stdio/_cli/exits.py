@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 import json
 
-import attrs
-
 from .. import (
     ConnectionLost,
     InputRequiredError,
@@ -18,7 +16,6 @@ from .. import (
     RpcError,
     ServerExited,
     SpawnError,
-    StartupTimeout,
     ToolError,
 )
 from .._wire import methods
@@ -88,8 +85,8 @@ def describe(error: McpError, *, stderr_shown: bool) -> str:
     Args:
         stderr_shown: what the server wrote to stderr has been shown already and is not repeated.
     """
-    if stderr_shown and isinstance(error, ServerExited | StartupTimeout) and error.exit is not None:
-        error.exit = attrs.evolve(error.exit, stderr_tail="")
+    if stderr_shown:
+        error.stderr_tail = ""
     text = str(error)
     if isinstance(error, RpcError) and error.data is not None:
         text += f"\n  data: {json.dumps(error.data, ensure_ascii=False)}"

@@ -50,14 +50,24 @@ class ServiceNursery:
         self._nursery.cancel_scope.cancel(reason="the service ends")
         try:
             await self._manager.__aexit__(None, None, None)
-        except trio.Cancelled:
-            # An outer cancellation met us while the tasks ended.  The body's own exception goes first;
+        except BaseException as error:
+            # An outer cancellation may meet us while the tasks end.  The body's own exception goes first;
             # the cancellation will be delivered again at the next checkpoint.
+            bugs = _without_cancelled(error)
             if exc is None:
                 raise
-        except BaseExceptionGroup as group:
-            if exc is None or isinstance(exc, trio.Cancelled):
+            if bugs is not None and isinstance(exc, trio.Cancelled):
                 raise
-            raise BaseExceptionGroup(group.message, [*group.exceptions, exc]) from None
+            if bugs is not None:
+                raise BaseExceptionGroup(bugs.message, [*bugs.exceptions, exc]) from None
         finally:
             del self._nursery, self._manager, exc, traceback
+
+
+def _without_cancelled(error: BaseException) -> BaseExceptionGroup[BaseException] | None:
+    """What is left of the error of a nursery without cancellations."""
+    if isinstance(error, trio.Cancelled):
+        return None
+    if not isinstance(error, BaseExceptionGroup):
+        error = BaseExceptionGroup("Exceptions from service tasks", [error])
+    return error.split(trio.Cancelled)[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from typing import Any, Final, Literal, TypeAlias
 
@@ -160,23 +161,44 @@ def decode(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed:
 
 _LEADING_JUNK = re.compile(rb"(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|[ \t\r])+")
 _EXCERPT = 200
+_SEARCHED = 65_536
 
 
-class _Faults:
-    """What the standard decoder let through and JSON-RPC does not."""
+@attrs.frozen(eq=False)
+class _Fault:
+    """Stands in a decoded value for what the standard decoder lets through and JSON does not."""
 
-    def __init__(self) -> None:
-        self.fatal: str | None = None
+    reason: str
 
-    def constant(self, name: str) -> None:
-        self.fatal = f"{name} is not JSON"
 
-    def integer(self, digits: str) -> int:
-        try:
-            return int(digits)
-        except ValueError:  # the interpreter's limit on digits
-            self.fatal = f"an integer of {len(digits)} digits"
-            return 0
+def _constant(name: str) -> _Fault:
+    return _Fault(f"{name} is not JSON")
+
+
+def _digits(digits: str) -> int | _Fault:
+    try:
+        return int(digits)
+    except ValueError:  # the interpreter's limit
+        return _Fault(f"an integer of {len(digits)} digits")
+
+
+def _float(text: str) -> float | _Fault:
+    number = float(text)
+    return number if math.isfinite(number) else _Fault(f"{text:.40} is past the range of numbers")
+
+
+def _fault_in(value: Any) -> _Fault | None:
+    """The first fault in a decoded value; not recursive, since the value may be nested deeply."""
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, _Fault):
+            return item
+        if isinstance(item, dict):
+            stack.extend(item.values())
+        elif isinstance(item, list):
+            stack.extend(item)
+    return None
 
 
 def _salvage(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed:
@@ -191,36 +213,35 @@ def _salvage(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed
     except UnicodeDecodeError:
         reasons.append("invalid UTF-8, replaced")
         text = body.decode("utf-8", "replace")
-    faults = _Faults()
     try:
-        value = json.loads(text, parse_constant=faults.constant, parse_int=faults.integer)
+        value = json.loads(text, parse_constant=_constant, parse_int=_digits, parse_float=_float)
     except RecursionError:
         return _unreadable(body, "nested too deeply")
     except ValueError as error:
         return _unreadable(body, f"not JSON ({error})")
-    if isinstance(value, list):
-        return _batch(value, body, reasons, faults)
-    message = _message(value, body, reasons)
-    if faults.fatal is not None:
-        if isinstance(message, Tolerated):
-            message = message.message
-        answered = message.id if isinstance(message, (Success, Failure, Malformed)) else None
-        return Malformed(faults.fatal, body[:_EXCERPT], answered, noise=False)
-    return message
-
-
-def _batch(value: list[Any], body: bytes, reasons: list[str], faults: _Faults) -> Batch | Malformed:
+    if not isinstance(value, list):
+        return _strict_message(value, body, reasons)
     if value and not any(isinstance(item, dict) and "jsonrpc" in item for item in value):
         return Malformed("a JSON array that holds no message", body[:_EXCERPT], None, noise=True)
-    if faults.fatal is not None:
-        return Malformed(f"{faults.fatal}, in an array", body[:_EXCERPT], None, noise=False)
-    return Batch([_message(item, body, list(reasons)) for item in value])
+    return Batch([_strict_message(item, body, list(reasons)) for item in value])
+
+
+def _strict_message(value: Any, body: bytes, reasons: list[str]) -> Message | Tolerated | Malformed:
+    message = _message(value, body, reasons)
+    fault = _fault_in(value)
+    if fault is None:
+        return message
+    if isinstance(message, Tolerated):
+        message = message.message
+    answered = message.id if isinstance(message, (Success, Failure, Malformed)) else None
+    noise = isinstance(message, Malformed) and message.noise
+    return Malformed(fault.reason, body[:_EXCERPT], answered, noise=noise)
 
 
 def _unreadable(body: bytes, reason: str) -> Malformed:
-    head, tail = body[:4096], body[-4096:]
-    ours = head.lstrip().startswith(b"{") and (b'"jsonrpc"' in head or b'"jsonrpc"' in tail)
-    return Malformed(reason, body[:_EXCERPT], find_id(head, tail) if ours else None, noise=not ours)
+    head = body[:_SEARCHED]
+    ours = head.lstrip().startswith(b"{") and (b'"jsonrpc"' in head or b'"jsonrpc"' in body[-_SEARCHED:])
+    return Malformed(reason, body[:_EXCERPT], find_id(head) if ours else None, noise=not ours)
 
 
 def _message(value: Any, body: bytes, reasons: list[str]) -> Message | Tolerated | Malformed:
@@ -281,7 +302,7 @@ def _message(value: Any, body: bytes, reasons: list[str]) -> Message | Tolerated
 def _failure(request_id: RequestId | None, error: Any, reasons: list[str]) -> Failure:
     if not isinstance(error, dict):
         reasons.append("an error that is no object")
-        return Failure(request_id, 0, error if isinstance(error, str) else json.dumps(error), None)
+        return Failure(request_id, 0, _text(error), None)
     code, message = error.get("code"), error.get("message")
     if isinstance(code, bool) or not isinstance(code, int):
         reasons.append(f"an error code that is no integer: {code!r:.40}")
@@ -291,14 +312,25 @@ def _failure(request_id: RequestId | None, error: Any, reasons: list[str]) -> Fa
             code = 0
     if not isinstance(message, str):
         reasons.append("an error message that is no string")
-        message = "" if message is None else json.dumps(message)
+        message = _text(message)
     return Failure(request_id, code, message, error.get("data"))
+
+
+def _text(value: Any) -> str:
+    """What stands where a text should."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, default=repr)
+    except RecursionError:
+        return "(nested too deeply)"
 
 
 # --- ids of lines that cannot be decoded -----------------------------------------------------------
 
 _STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*'
 _TOKEN = re.compile(_STRING + rb'"?|[{}\[\]]', re.DOTALL)
+_COLON = re.compile(rb"\s*:")
 _ID_VALUE = re.compile(rb"\s*:\s*(-?[0-9]{1,40}|" + _STRING + rb'")\s*[,}]', re.DOTALL)
 _ID_AT_END = re.compile(
     rb'[,{]\s*"id"\s*:\s*(-?[0-9]{1,40}|' + _STRING + rb'")\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z',
@@ -307,23 +339,28 @@ _ID_AT_END = re.compile(
 
 
 def find_id(head: bytes, tail: bytes = b"") -> RequestId | None:
-    """Find the top-level id of a message of which only the head and the tail are at hand.
+    """Find which request is answered by a message of which only the head and the tail can be read.
 
     In the head, strings and brackets are followed, so that only a member of the outermost object
     counts.  In the tail the member has to be the last one, or the last but `jsonrpc`: nothing else
-    can be told to be top-level from behind.
+    can be told to be top-level from behind.  A message with a method is no answer; its id is one of the
+    peer's own.
     """
     depth = 0
+    found: RequestId | None = None
     for token in _TOKEN.finditer(head):
         first = token[0][:1]
         if first in b"{[":
             depth += 1
         elif first in b"}]":
             depth -= 1
-        elif depth == 1 and token[0] == b'"id"':
+        elif depth == 1 and token[0] == b'"method"' and _COLON.match(head, token.end()):
+            return None
+        elif depth == 1 and token[0] == b'"id"' and found is None:
             value = _ID_VALUE.match(head, token.end())
-            if value is not None:
-                return _id_from_text(value[1])
+            found = None if value is None else _id_from_text(value[1])
+    if found is not None:
+        return found
     at_end = _ID_AT_END.search(tail)
     return None if at_end is None else _id_from_text(at_end[1])
 
