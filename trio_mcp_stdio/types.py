@@ -11,59 +11,245 @@ as well.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, final
 
 import attrs
 
 from ._errors import InvalidResult, ToolError
 from ._wire import convert
-from ._wire.convert import SOFT, STRUCTURE, UNSET, Converter, JsonObject, Record, UnsetType, WireModel
+from ._wire.convert import SOFT, STRUCTURE, UNSET, JsonObject, RawModel, Record, UnsetType, WireModel
+
+if TYPE_CHECKING:
+    from ._types.elicitation import BooleanSchema as BooleanSchema
+    from ._types.elicitation import ElicitRequest as ElicitRequest
+    from ._types.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
+    from ._types.elicitation import ElicitRequestParams as ElicitRequestParams
+    from ._types.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
+    from ._types.elicitation import ElicitResult as ElicitResult
+    from ._types.elicitation import EnumOption as EnumOption
+    from ._types.elicitation import EnumSchema as EnumSchema
+    from ._types.elicitation import LegacyTitledEnumSchema as LegacyTitledEnumSchema
+    from ._types.elicitation import MultiSelectEnumSchema as MultiSelectEnumSchema
+    from ._types.elicitation import NumberSchema as NumberSchema
+    from ._types.elicitation import PrimitiveSchemaDefinition as PrimitiveSchemaDefinition
+    from ._types.elicitation import RequestedSchema as RequestedSchema
+    from ._types.elicitation import SingleSelectEnumSchema as SingleSelectEnumSchema
+    from ._types.elicitation import StringSchema as StringSchema
+    from ._types.elicitation import TitledEnumItems as TitledEnumItems
+    from ._types.elicitation import TitledMultiSelectEnumSchema as TitledMultiSelectEnumSchema
+    from ._types.elicitation import TitledSingleSelectEnumSchema as TitledSingleSelectEnumSchema
+    from ._types.elicitation import UnknownSchema as UnknownSchema
+    from ._types.elicitation import UntitledEnumItems as UntitledEnumItems
+    from ._types.elicitation import UntitledMultiSelectEnumSchema as UntitledMultiSelectEnumSchema
+    from ._types.elicitation import UntitledSingleSelectEnumSchema as UntitledSingleSelectEnumSchema
+    from ._types.errors import Error as Error
+    from ._types.errors import (
+        MissingRequiredClientCapabilityErrorData as MissingRequiredClientCapabilityErrorData,
+    )
+    from ._types.errors import URLElicitationRequiredErrorData as URLElicitationRequiredErrorData
+    from ._types.errors import UnsupportedProtocolVersionErrorData as UnsupportedProtocolVersionErrorData
+    from ._types.inputs import InputRequest as InputRequest
+    from ._types.inputs import InputRequests as InputRequests
+    from ._types.inputs import InputRequiredResult as InputRequiredResult
+    from ._types.inputs import InputResponse as InputResponse
+    from ._types.inputs import InputResponses as InputResponses
+    from ._types.inputs import ListRootsRequest as ListRootsRequest
+    from ._types.inputs import ListRootsResult as ListRootsResult
+    from ._types.inputs import Root as Root
+    from ._types.inputs import UnknownInputRequest as UnknownInputRequest
+    from ._types.inputs import UnknownInputResponse as UnknownInputResponse
+    from ._types.meta import EmptyResult as EmptyResult
+    from ._types.meta import NotificationMetaObject as NotificationMetaObject
+    from ._types.meta import NotificationParams as NotificationParams
+    from ._types.meta import PaginatedRequestParams as PaginatedRequestParams
+    from ._types.meta import RequestMetaObject as RequestMetaObject
+    from ._types.meta import RequestParams as RequestParams
+    from ._types.meta import ResultMetaObject as ResultMetaObject
+    from ._types.meta import SubscriptionsListenResultMetaObject as SubscriptionsListenResultMetaObject
+    from ._types.notifications import CancelledNotificationParams as CancelledNotificationParams
+    from ._types.notifications import (
+        ElicitationCompleteNotificationParams as ElicitationCompleteNotificationParams,
+    )
+    from ._types.notifications import LoggingMessageNotificationParams as LoggingMessageNotificationParams
+    from ._types.notifications import ProgressNotificationParams as ProgressNotificationParams
+    from ._types.notifications import ResourceUpdatedNotificationParams as ResourceUpdatedNotificationParams
+    from ._types.requests import CallToolRequestParams as CallToolRequestParams
+    from ._types.requests import CompleteRequestParams as CompleteRequestParams
+    from ._types.requests import CompletionArgument as CompletionArgument
+    from ._types.requests import CompletionContext as CompletionContext
+    from ._types.requests import CompletionReference as CompletionReference
+    from ._types.requests import GetPromptRequestParams as GetPromptRequestParams
+    from ._types.requests import InitializeRequestParams as InitializeRequestParams
+    from ._types.requests import InputResponseRequestParams as InputResponseRequestParams
+    from ._types.requests import ReadResourceRequestParams as ReadResourceRequestParams
+    from ._types.requests import ResourceRequestParams as ResourceRequestParams
+    from ._types.requests import SetLevelRequestParams as SetLevelRequestParams
+    from ._types.requests import SubscribeRequestParams as SubscribeRequestParams
+    from ._types.requests import TaskRequestParams as TaskRequestParams
+    from ._types.requests import UnsubscribeRequestParams as UnsubscribeRequestParams
+    from ._types.sampling import CreateMessageRequest as CreateMessageRequest
+    from ._types.sampling import CreateMessageRequestParams as CreateMessageRequestParams
+    from ._types.sampling import CreateMessageResult as CreateMessageResult
+    from ._types.sampling import ModelHint as ModelHint
+    from ._types.sampling import ModelPreferences as ModelPreferences
+    from ._types.sampling import SamplingMessage as SamplingMessage
+    from ._types.sampling import SamplingMessageContentBlock as SamplingMessageContentBlock
+    from ._types.sampling import ToolChoice as ToolChoice
+    from ._types.sampling import ToolResultContent as ToolResultContent
+    from ._types.sampling import ToolUseContent as ToolUseContent
+    from ._types.subscriptions import SubscriptionFilter as SubscriptionFilter
+    from ._types.subscriptions import (
+        SubscriptionsAcknowledgedNotificationParams as SubscriptionsAcknowledgedNotificationParams,
+    )
+    from ._types.subscriptions import SubscriptionsListenRequestParams as SubscriptionsListenRequestParams
+    from ._types.subscriptions import SubscriptionsListenResult as SubscriptionsListenResult
+    from ._types.tasks import CancelTaskResult as CancelTaskResult
+    from ._types.tasks import CreateTaskResult as CreateTaskResult
+    from ._types.tasks import GetTaskPayloadResult as GetTaskPayloadResult
+    from ._types.tasks import GetTaskResult as GetTaskResult
+    from ._types.tasks import ListTasksResult as ListTasksResult
+    from ._types.tasks import RelatedTaskMetadata as RelatedTaskMetadata
+    from ._types.tasks import Task as Task
+    from ._types.tasks import TaskMetadata as TaskMetadata
+    from ._types.tasks import TaskStatus as TaskStatus
+    from ._types.tasks import TaskStatusNotificationParams as TaskStatusNotificationParams
 
 __all__ = [
     "UNSET",
     "Annotations",
     "AudioContent",
     "BlobResourceContents",
+    "BooleanSchema",
+    "CallToolRequestParams",
     "CallToolResult",
+    "CancelTaskResult",
+    "CancelledNotificationParams",
     "ClientCapabilities",
+    "CompleteRequestParams",
     "CompleteResult",
     "Completion",
+    "CompletionArgument",
+    "CompletionContext",
+    "CompletionReference",
     "ContentBlock",
+    "CreateMessageRequest",
+    "CreateMessageRequestParams",
+    "CreateMessageResult",
+    "CreateTaskResult",
     "DiscoverResult",
+    "ElicitRequest",
+    "ElicitRequestFormParams",
+    "ElicitRequestParams",
+    "ElicitRequestURLParams",
+    "ElicitResult",
+    "ElicitationCompleteNotificationParams",
     "EmbeddedResource",
+    "EmptyResult",
+    "EnumOption",
+    "EnumSchema",
+    "Error",
+    "GetPromptRequestParams",
     "GetPromptResult",
+    "GetTaskPayloadResult",
+    "GetTaskResult",
     "Icon",
     "ImageContent",
     "Implementation",
+    "InitializeRequestParams",
     "InitializeResult",
+    "InputRequest",
+    "InputRequests",
+    "InputRequiredResult",
+    "InputResponse",
+    "InputResponseRequestParams",
+    "InputResponses",
     "JsonObject",
+    "LegacyTitledEnumSchema",
     "ListPromptsResult",
     "ListResourceTemplatesResult",
     "ListResourcesResult",
+    "ListRootsRequest",
+    "ListRootsResult",
+    "ListTasksResult",
     "ListToolsResult",
     "LoggingLevel",
+    "LoggingMessageNotificationParams",
+    "MissingRequiredClientCapabilityErrorData",
+    "ModelHint",
+    "ModelPreferences",
+    "MultiSelectEnumSchema",
     "Notification",
+    "NotificationMetaObject",
+    "NotificationParams",
+    "NumberSchema",
+    "PaginatedRequestParams",
+    "PrimitiveSchemaDefinition",
     "ProcessExit",
+    "ProgressNotificationParams",
+    "ProgressToken",
     "ProgressUpdate",
     "Prompt",
     "PromptArgument",
     "PromptMessage",
     "PromptReference",
+    "ReadResourceRequestParams",
     "ReadResourceResult",
+    "RelatedTaskMetadata",
+    "RequestId",
+    "RequestMetaObject",
+    "RequestParams",
+    "RequestedSchema",
     "Resource",
     "ResourceContents",
     "ResourceLink",
+    "ResourceRequestParams",
     "ResourceTemplate",
     "ResourceTemplateReference",
+    "ResourceUpdatedNotificationParams",
+    "ResultMetaObject",
     "Role",
+    "Root",
+    "SamplingMessage",
+    "SamplingMessageContentBlock",
     "ServerCapabilities",
+    "SetLevelRequestParams",
+    "SingleSelectEnumSchema",
+    "StringSchema",
+    "SubscribeRequestParams",
+    "SubscriptionFilter",
+    "SubscriptionsAcknowledgedNotificationParams",
+    "SubscriptionsListenRequestParams",
+    "SubscriptionsListenResult",
+    "SubscriptionsListenResultMetaObject",
+    "Task",
+    "TaskMetadata",
+    "TaskRequestParams",
+    "TaskStatus",
+    "TaskStatusNotificationParams",
     "TextContent",
     "TextResourceContents",
+    "TitledEnumItems",
+    "TitledMultiSelectEnumSchema",
+    "TitledSingleSelectEnumSchema",
     "Tool",
     "ToolAnnotations",
+    "ToolChoice",
+    "ToolExecution",
+    "ToolResultContent",
+    "ToolUseContent",
+    "URLElicitationRequiredErrorData",
     "UnknownContent",
+    "UnknownInputRequest",
+    "UnknownInputResponse",
+    "UnknownSchema",
     "UnsetType",
+    "UnsubscribeRequestParams",
+    "UnsupportedProtocolVersionErrorData",
+    "UntitledEnumItems",
+    "UntitledMultiSelectEnumSchema",
+    "UntitledSingleSelectEnumSchema",
 ]
 
 _T = TypeVar("_T")
@@ -73,8 +259,14 @@ LoggingLevel: TypeAlias = Literal[
 ]
 """Severity of a log message, rising (server/utilities/logging)."""
 
+ProgressToken: TypeAlias = int | str
+"""What ties progress reports to a request (basic/patterns/progress)."""
+
+RequestId: TypeAlias = int | str
+"""Id of a request; 1 and "1" are different ones (basic: requests)."""
+
 Role: TypeAlias = Literal["user", "assistant"]
-"""Speaker of a prompt message (server/prompts)."""
+"""Speaker of a prompt or sampling message (server/prompts)."""
 
 
 # --- Implementations and capabilities ------------------------------------------------------------
@@ -153,6 +345,8 @@ class ClientCapabilities(WireModel):
     """Can list roots; `listChanged` in legacy revisions.  Deprecated."""
     sampling: JsonObject | UnsetType = attrs.field(default=UNSET, validator=_is_object, metadata=_CAPABILITY)
     """Can call a model: `tools`, `context`.  Deprecated."""
+    tasks: JsonObject | UnsetType = attrs.field(default=UNSET, validator=_is_object, metadata=_CAPABILITY)
+    """Runs requests as tasks: `list`, `cancel`, `requests` (2025-11-25 only)."""
 
 
 @final
@@ -181,6 +375,8 @@ class ServerCapabilities(WireModel):
     """Has prompts; `listChanged`."""
     resources: JsonObject | UnsetType = attrs.field(default=UNSET, validator=_is_object, metadata=_CAPABILITY)
     """Has resources; `subscribe`, `listChanged`."""
+    tasks: JsonObject | UnsetType = attrs.field(default=UNSET, validator=_is_object, metadata=_CAPABILITY)
+    """Runs requests as tasks: `list`, `cancel`, `requests` (2025-11-25 only)."""
     tools: JsonObject | UnsetType = attrs.field(default=UNSET, validator=_is_object, metadata=_CAPABILITY)
     """Has tools; `listChanged`."""
 
@@ -361,20 +557,14 @@ class EmbeddedResource(WireModel):
 
 @final
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class UnknownContent(Record):
+class UnknownContent(RawModel):
     """A block whose type this version does not know, or that states none (MSG-21 leaves room for them)."""
-
-    raw: Any
-    """The whole block as received; sent back unchanged."""
 
     @property
     def type(self) -> str | None:
         """The type that the block states, None without one."""
         stated = self.raw.get("type") if isinstance(self.raw, Mapping) else None
         return stated if isinstance(stated, str) else None
-
-    def _to_wire(self) -> Any:
-        return self.raw
 
 
 ContentBlock: TypeAlias = (
@@ -405,6 +595,15 @@ class ToolAnnotations(WireModel):
 
 @final
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolExecution(WireModel):
+    """How a tool may be run (2025-11-25 only, server/tools: tool)."""
+
+    task_support: str | UnsetType = UNSET
+    """As a task: `forbidden`, `optional` or `required`; absent means forbidden."""
+
+
+@final
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Tool(WireModel):
     """Definition of a tool (server/tools: tool)."""
 
@@ -420,6 +619,8 @@ class Tool(WireModel):
     """JSON Schema of `structured_content`."""
     annotations: ToolAnnotations | UnsetType = UNSET
     """Hints on what it does."""
+    execution: ToolExecution | UnsetType = UNSET
+    """How it may be run (2025-11-25 only)."""
     icons: tuple[Icon, ...] | UnsetType = UNSET
     """Icons for display."""
     meta: JsonObject | UnsetType = UNSET
@@ -781,35 +982,135 @@ _BLOCKS: Final = {
 }
 
 
-def _block_hook(_: Any, converter: Converter) -> convert.Hook:
-    hooks: dict[Any, convert.Hook] = {
-        name: converter.get_structure_hook(cls) for name, cls in _BLOCKS.items()
-    }
-
-    def structure_block(value: Any, _: Any) -> Any:
-        try:
-            hook = hooks[value["type"]]
-        except (LookupError, TypeError):
-            return UnknownContent(raw=value)
-        return hook(value, None)
-
-    return structure_block
+def _contents_class(value: Any) -> type:
+    is_blob = isinstance(value, Mapping) and value.get("text") is None and "blob" in value
+    return BlobResourceContents if is_blob else TextResourceContents
 
 
-def _contents_hook(_: Any, converter: Converter) -> convert.Hook:
-    text = converter.get_structure_hook(TextResourceContents)
-    blob = converter.get_structure_hook(BlobResourceContents)
-
-    def structure_contents(value: Any, _: Any) -> Any:
-        is_blob = isinstance(value, Mapping) and value.get("text") is None and "blob" in value
-        return (blob if is_blob else text)(value, None)
-
-    return structure_contents
+convert.union_by_tag(ContentBlock, "type", _BLOCKS, UnknownContent)
+convert.union_by_shape(ResourceContents, _contents_class)
 
 
-def _register(converter: Converter) -> None:
-    converter.register_structure_hook_factory(lambda cls: bool(cls == ContentBlock), _block_hook)
-    converter.register_structure_hook_factory(lambda cls: bool(cls == ResourceContents), _contents_hook)
+# --- Classes that are loaded on first use ---------------------------------------------------------
 
+_LATER: Final = {
+    "elicitation": {
+        "BooleanSchema",
+        "ElicitRequest",
+        "ElicitRequestFormParams",
+        "ElicitRequestParams",
+        "ElicitRequestURLParams",
+        "ElicitResult",
+        "EnumOption",
+        "EnumSchema",
+        "LegacyTitledEnumSchema",
+        "MultiSelectEnumSchema",
+        "NumberSchema",
+        "PrimitiveSchemaDefinition",
+        "RequestedSchema",
+        "SingleSelectEnumSchema",
+        "StringSchema",
+        "TitledEnumItems",
+        "TitledMultiSelectEnumSchema",
+        "TitledSingleSelectEnumSchema",
+        "UnknownSchema",
+        "UntitledEnumItems",
+        "UntitledMultiSelectEnumSchema",
+        "UntitledSingleSelectEnumSchema",
+    },
+    "errors": {
+        "Error",
+        "MissingRequiredClientCapabilityErrorData",
+        "URLElicitationRequiredErrorData",
+        "UnsupportedProtocolVersionErrorData",
+    },
+    "inputs": {
+        "InputRequest",
+        "InputRequests",
+        "InputRequiredResult",
+        "InputResponse",
+        "InputResponses",
+        "ListRootsRequest",
+        "ListRootsResult",
+        "Root",
+        "UnknownInputRequest",
+        "UnknownInputResponse",
+    },
+    "meta": {
+        "EmptyResult",
+        "NotificationMetaObject",
+        "NotificationParams",
+        "PaginatedRequestParams",
+        "RequestMetaObject",
+        "RequestParams",
+        "ResultMetaObject",
+        "SubscriptionsListenResultMetaObject",
+    },
+    "notifications": {
+        "CancelledNotificationParams",
+        "ElicitationCompleteNotificationParams",
+        "LoggingMessageNotificationParams",
+        "ProgressNotificationParams",
+        "ResourceUpdatedNotificationParams",
+    },
+    "requests": {
+        "CallToolRequestParams",
+        "CompleteRequestParams",
+        "CompletionArgument",
+        "CompletionContext",
+        "CompletionReference",
+        "GetPromptRequestParams",
+        "InitializeRequestParams",
+        "InputResponseRequestParams",
+        "ReadResourceRequestParams",
+        "ResourceRequestParams",
+        "SetLevelRequestParams",
+        "SubscribeRequestParams",
+        "TaskRequestParams",
+        "UnsubscribeRequestParams",
+    },
+    "sampling": {
+        "CreateMessageRequest",
+        "CreateMessageRequestParams",
+        "CreateMessageResult",
+        "ModelHint",
+        "ModelPreferences",
+        "SamplingMessage",
+        "SamplingMessageContentBlock",
+        "ToolChoice",
+        "ToolResultContent",
+        "ToolUseContent",
+    },
+    "subscriptions": {
+        "SubscriptionFilter",
+        "SubscriptionsAcknowledgedNotificationParams",
+        "SubscriptionsListenRequestParams",
+        "SubscriptionsListenResult",
+    },
+    "tasks": {
+        "CancelTaskResult",
+        "CreateTaskResult",
+        "GetTaskPayloadResult",
+        "GetTaskResult",
+        "ListTasksResult",
+        "RelatedTaskMetadata",
+        "Task",
+        "TaskMetadata",
+        "TaskStatus",
+        "TaskStatusNotificationParams",
+    },
+}
 
-convert.extend(_register)
+if not TYPE_CHECKING:
+    # Hidden from type checkers, which would take it for a promise that every name exists.
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _LATER.items():
+            if name in names:
+                value = getattr(importlib.import_module(f"._types.{module}", __package__), name)
+                globals()[name] = value
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

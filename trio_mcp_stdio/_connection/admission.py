@@ -51,7 +51,9 @@ class Admission:
 
     def enter_nowait(self, size: int, slots: int = 1) -> bool:
         """Take a slot for a message of `size` bytes if nobody has to wait; False, and nothing, otherwise."""
-        if self._waiters or not self._fits(slots, size):
+        if self._waiters and (slots or not self._room(next(iter(self._waiters.values())).size)):
+            return False
+        if self._free < slots or not self._room(size):
             return False
         self._free -= slots
         return True
@@ -80,10 +82,11 @@ class Admission:
 
     def recheck(self) -> None:
         """Bytes have been written, or a slot was given back: admit whom there is room for now."""
-        while self._waiters:
-            task, waiter = next(iter(self._waiters.items()))
-            if not self._fits(waiter.slots, waiter.size):
-                return
+        for task, waiter in list(self._waiters.items()):
+            if not self._room(waiter.size):
+                return  # or a large message would wait for ever behind small ones
+            if self._free < waiter.slots:
+                continue  # only those that take no slot may pass
             del self._waiters[task]
             self._free -= waiter.slots
             self._granted += waiter.size
@@ -98,8 +101,6 @@ class Admission:
             trio.lowlevel.reschedule(task)
         self._waiters.clear()
 
-    def _fits(self, slots: int, size: int) -> bool:
-        if self._free < slots:
-            return False
+    def _room(self, size: int) -> bool:
         unsent = self._unsent_bytes() + self._granted
         return unsent == 0 or unsent + size <= self._max_unsent

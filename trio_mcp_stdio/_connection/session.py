@@ -179,6 +179,7 @@ class Session:
                     self.give_up(call, guard, _CANCELLED if cancelled else "the progress callback raised")
                 raise
             finally:
+                waiter.call = None  # the call knows the waiter: no cycle is left for the collector
                 self.watchdog.forget(guard)
                 if entered:
                     self._admission.leave()

@@ -64,6 +64,7 @@ class Watchdog:
             guard.deadline = min(guard.hard, trio.current_time() + guard.idle)
             if guard.deadline < guard.queued:
                 self._push(guard)
+                self._compact()
 
     def suspend_idle(self, guard: Guard) -> None:
         """Only the total limit counts until the next `touch`: the caller itself is busy."""
@@ -77,9 +78,8 @@ class Watchdog:
             # Park without a deadline, so that a virtual clock has nothing of ours to jump to.
             self._heap.clear()
             self._wait.deadline = math.inf
-        elif len(self._heap) > 2 * self._live + _COMPACT_FROM:
-            self._heap = [entry for entry in self._heap if entry[2].live]
-            heapq.heapify(self._heap)
+        else:
+            self._compact()
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -96,11 +96,18 @@ class Watchdog:
         if guard.deadline < self._wait.deadline:
             self._wait.deadline = guard.deadline
 
+    def _compact(self) -> None:
+        """Drop the entries of calls that are over, and of deadlines that have moved, once they prevail."""
+        if len(self._heap) > 2 * self._live + _COMPACT_FROM:
+            self._heap = [entry for entry in self._heap if entry[2].live and entry[0] == entry[2].queued]
+            heapq.heapify(self._heap)
+
     def _expire(self, now: float) -> None:
         while self._heap and self._heap[0][0] <= now:
-            _, _, guard = heapq.heappop(self._heap)
-            if not guard.live or guard.fired is not None:
+            deadline, _, guard = heapq.heappop(self._heap)
+            if not guard.live or deadline != guard.queued:
                 continue
+            guard.queued = math.inf
             if guard.deadline > now:  # moved by progress since it was entered
                 if guard.deadline < math.inf:
                     self._push(guard)

@@ -102,7 +102,8 @@ class Pump:
     async def flush(self) -> None:
         """Wait until all that is queued now has been written, or can no longer be."""
         if self._writable:
-            self._idle = trio.Event()
+            if self._idle.is_set():
+                self._idle = trio.Event()
             self.kick()
         await self._idle.wait()
 

@@ -309,7 +309,7 @@ class CallTable:
 
     def is_pending(self, request_id: RequestId | None) -> bool:
         """Whether a written call with this id waits for its answer."""
-        return request_id is not None and self._find_written(request_id) is not None
+        return request_id is not None and self._find_written(request_id, strict=self._strict) is not None
 
     # --- incoming ---
 
@@ -343,7 +343,7 @@ class CallTable:
 
     def fail(self, request_id: RequestId, outcome: Malformed | TooLong) -> bool:
         """End the one call whose answer cannot be used; False when no such call is pending."""
-        call = self._find_written(request_id)
+        call = self._find_written(request_id, strict=self._strict)
         if call is None:
             return False
         if isinstance(outcome, TooLong):
@@ -412,13 +412,13 @@ class CallTable:
         self._control.append(line)
         self._unsent += len(line)
 
-    def _find_written(self, request_id: RequestId) -> Call | None:
+    def _find_written(self, request_id: RequestId, *, strict: bool) -> Call | None:
         """The call an incoming id means, unless it is still queued: nothing can have answered that one.
 
-        A numeric string may mean an integer id, never the other way round.
+        Unless strictly, a numeric string may mean an integer id, never the other way round.
         """
         call = self._calls.get(request_id)
-        if call is None and isinstance(request_id, str):
+        if call is None and not strict and isinstance(request_id, str):
             call = self._calls.get(_integer(request_id))
         return call if call is not None and call.state is CallState.WRITTEN else None
 
@@ -426,7 +426,7 @@ class CallTable:
         """The call that an answer ends; the rest is counted and noted."""
         if message.id is None:
             return self._match_without_id(message)
-        call = self._find_written(message.id)
+        call = self._find_written(message.id, strict=False)
         if call is not None:
             if call.id == message.id:
                 return call
@@ -470,7 +470,7 @@ class CallTable:
     def _receive_progress(self, params: dict[str, Any]) -> None:
         token, update = params.get("progressToken"), _progress_update(params)
         call = (
-            self._find_written(token)
+            self._find_written(token, strict=self._strict)
             if isinstance(token, (int, str)) and not isinstance(token, bool)
             else None
         )

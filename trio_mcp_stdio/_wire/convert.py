@@ -33,8 +33,10 @@ __all__ = [
     "SOFT",
     "STRUCTURE",
     "UNSET",
+    "WIRE_NAME",
     "Converter",
     "JsonObject",
+    "RawModel",
     "Record",
     "UnsetType",
     "WireModel",
@@ -45,6 +47,9 @@ __all__ = [
     "structure",
     "to_camel",
     "to_wire",
+    "union_by_shape",
+    "union_by_tag",
+    "wire_names",
 ]
 
 T = TypeVar("T")
@@ -58,6 +63,12 @@ SOFT: Final = "soft"
 
 STRUCTURE: Final = "structure"
 """Field metadata: function from the JSON value to the field's value, instead of what the type says."""
+
+WIRE_NAME: Final = "wire_name"
+"""Field metadata: name of the member, where it is not the field's name in camel case."""
+
+_CONSTANTS: Final = ("type", "mode", "method", "result_type")
+"""Class variables that a data class writes and insists on: they tell the members of a union apart."""
 
 _MAX_PROBLEMS: Final = 20
 
@@ -129,12 +140,12 @@ class Record:
         return f"{self.__class__.__name__}({', '.join(shown)})"
 
     def _to_wire(self) -> Any:
-        discriminator, fields = _plan(cast(Any, self.__class__))
-        result: dict[str, Any] = {} if discriminator is None else {"type": discriminator}
-        for name, wire_name in fields:
+        constants, fields = _plan(cast(Any, self.__class__))
+        result: dict[str, Any] = dict(constants)
+        for name, wire_name, unstructure in fields:
             value = getattr(self, name)
             if value is not UNSET:
-                result[wire_name] = to_wire(value)
+                result[wire_name] = unstructure(value)
         return result
 
 
@@ -152,14 +163,43 @@ class WireModel(Record):
         return result
 
 
-def _discriminator(cls: type) -> str | None:
-    value = cls.__dict__.get("type")
-    return value if isinstance(value, str) else None
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RawModel(Record):
+    """Base of the data classes for what this version does not know."""
+
+    raw: Any
+    """The whole value as received; sent back unchanged."""
+
+    def _to_wire(self) -> Any:
+        return self.raw
 
 
 @functools.cache
-def _plan(cls: type[attrs.AttrsInstance]) -> tuple[str | None, tuple[tuple[str, str], ...]]:
-    return _discriminator(cls), tuple((name, to_camel(name)) for name in _names(cls) if name != "extra")
+def wire_names(cls: type[attrs.AttrsInstance]) -> Mapping[str, str]:
+    """Names of a data class's members by field name, without `extra`."""
+    return {
+        field.name: field.metadata.get(WIRE_NAME) or to_camel(field.name)
+        for field in attrs.fields(cls)
+        if field.name != "extra"
+    }
+
+
+def _constants(cls: type) -> dict[str, str]:
+    values = {name: cls.__dict__.get(name) for name in _CONSTANTS}
+    return {to_camel(name): value for name, value in values.items() if isinstance(value, str)}
+
+
+@functools.cache
+def _plan(
+    cls: type[attrs.AttrsInstance],
+) -> tuple[dict[str, str], tuple[tuple[str, str, Callable[[Any], Any]], ...]]:
+    attrs.resolve_types(cls)
+    names = wire_names(cls)
+    return _constants(cls), tuple(
+        (field.name, names[field.name], _map_to_wire if _is_map(_without_unset(field.type)) else to_wire)
+        for field in attrs.fields(cls)
+        if field.name in names
+    )
 
 
 def to_wire(value: Any) -> Any:
@@ -169,6 +209,10 @@ def to_wire(value: Any) -> Any:
     if value.__class__ is tuple:
         return [to_wire(item) for item in value]
     return value
+
+
+def _map_to_wire(value: Any) -> Any:
+    return {key: to_wire(item) for key, item in value.items()} if isinstance(value, Mapping) else value
 
 
 # --- Strict hooks for JSON's own types ----------------------------------------------------------
@@ -229,6 +273,14 @@ def _object(value: Any, _: Any) -> JsonObject:
     raise _mismatch("an object", value)
 
 
+def _request_id(value: Any, _: Any) -> int | str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _integer(value, int)
+    raise _mismatch("a string or an integer", value)
+
+
 def _literal(value: Any, literal: Any) -> Any:
     choices = get_args(literal)
     if not any(value == choice and value.__class__ is choice.__class__ for choice in choices):
@@ -263,6 +315,29 @@ def _tuple_factory(cls: Any, conv: Converter) -> Hook:
         return tuple(items)
 
     return structure_tuple_explained if conv.detailed_validation else structure_tuple
+
+
+def _map_factory(cls: Any, conv: Converter) -> Hook:
+    item_type = get_args(cls)[1]
+    item_hook: Hook = conv.get_structure_hook(item_type)
+
+    def structure_map(value: Any, _: Any) -> JsonObject:
+        return {key: item_hook(item, item_type) for key, item in _object(value, cls).items()}
+
+    def structure_map_explained(value: Any, _: Any) -> JsonObject:
+        items: dict[str, Any] = {}
+        errors: list[Exception] = []
+        for key, item in _object(value, cls).items():
+            try:
+                items[key] = item_hook(item, item_type)
+            except Exception as error:
+                error.add_note(IterableValidationNote(f"at key {key!r}", key, item_type))
+                errors.append(error)
+        if errors:
+            raise IterableValidationError("invalid items", errors, cls)  # pyright: ignore[reportCallIssue]
+        return items
+
+    return structure_map_explained if conv.detailed_validation else structure_map
 
 
 # --- Hooks for data classes ---------------------------------------------------------------------
@@ -307,21 +382,23 @@ def _field_hook(field: attrs.Attribute[Any], conv: Converter) -> Hook:
 
 def _model_factory(cls: Any, conv: Converter) -> Hook:
     attrs.resolve_types(cls)
-    fields = [field for field in attrs.fields(cls) if field.name != "extra"]
+    names = wire_names(cls)
     overrides: dict[str, Any] = {
-        field.name: override(rename=to_camel(field.name), struct_hook=_field_hook(field, conv))
-        for field in fields
+        field.name: override(rename=names[field.name], struct_hook=_field_hook(field, conv))
+        for field in attrs.fields(cls)
+        if field.name in names
     }
     generated = make_dict_structure_fn(cls, conv, extra=override(omit=True), **overrides)
-    discriminator = _discriminator(cls)
-    known = frozenset(to_camel(field.name) for field in fields) | ({"type"} if discriminator else set())
+    constants = tuple(_constants(cls).items())
+    known = frozenset(names.values()) | {name for name, _ in constants}
     set_attribute = object.__setattr__
 
     def structure_model(value: Any, _: Any = cls) -> Any:
         if value.__class__ is not dict:
             value = _object(value, cls)
-        if discriminator is not None and value.get("type") != discriminator:
-            raise ValueError(f"expected the type {discriminator!r}, got {value.get('type')!r:.60}")
+        for name, constant in constants:
+            if value.get(name) != constant:
+                raise ValueError(f"expected the {name} {constant!r}, got {value.get(name)!r:.60}")
         model = generated(value, cls)
         if not value.keys() <= known:
             # The one write to a frozen object, before anybody else has seen it.
@@ -333,6 +410,14 @@ def _model_factory(cls: Any, conv: Converter) -> Hook:
 
 def _is_wire_model(cls: Any) -> bool:
     return isinstance(cls, type) and issubclass(cls, WireModel)
+
+
+def _raw_factory(cls: Any, _: Converter) -> Hook:
+    return lambda value, _: cls(raw=value)
+
+
+def _is_raw_model(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, RawModel)
 
 
 def _is_record(cls: Any) -> bool:
@@ -348,11 +433,19 @@ def _is_tuple_of_one_type(cls: Any) -> bool:
     return get_origin(cls) is tuple and get_args(cls)[1:] == (Ellipsis,)
 
 
+def _is_map(cls: Any) -> bool:
+    # Those with values of any kind are left as they are.
+    return get_origin(cls) is Mapping and get_args(cls)[1] is not Any
+
+
 def _new_converter(*, detailed: bool) -> Converter:
     conv = Converter(detailed_validation=detailed)
     conv.register_structure_hook_func(_is_literal, _literal)
     conv.register_structure_hook_func(lambda cls: bool(cls == JsonObject), _object)
+    conv.register_structure_hook_func(lambda cls: bool(cls == int | str), _request_id)
     conv.register_structure_hook_factory(_is_tuple_of_one_type, _tuple_factory)
+    conv.register_structure_hook_factory(_is_map, _map_factory)
+    conv.register_structure_hook_factory(_is_raw_model, _raw_factory)
     conv.register_structure_hook_factory(_is_wire_model, _model_factory)
     conv.register_structure_hook(str, _string)
     conv.register_structure_hook(bool, _boolean)
@@ -370,15 +463,49 @@ converter: Final = _new_converter(detailed=False)
 """The converter of the good path.  Hooks are added with `extend`, so that both converters have them."""
 
 
-def extend(register: Callable[[Converter], None]) -> None:
-    """Add hooks to the converter, and to the explaining one when it comes to be."""
-    _extensions.append(register)
-    register(converter)
-
-
 @functools.cache
 def _explaining_converter() -> Converter:
     return _new_converter(detailed=True)
+
+
+def extend(register: Callable[[Converter], None]) -> None:
+    """Add hooks to the converter, and to the explaining one when it comes to be (again)."""
+    _extensions.append(register)
+    register(converter)
+    _explaining_converter.cache_clear()
+
+
+def union_by_tag(union: Any, tag: str, members: Mapping[str, type], unknown: type[RawModel]) -> None:
+    """Read a union of data classes by the member `tag` of the JSON object; `unknown` is for all else."""
+
+    def factory(_: Any, conv: Converter) -> Hook:
+        hooks: dict[Any, Hook] = {name: conv.get_structure_hook(cls) for name, cls in members.items()}
+
+        def structure_union(value: Any, _: Any) -> Any:
+            try:
+                hook = hooks[value[tag]]
+            except (LookupError, TypeError):
+                return unknown(raw=value)
+            return hook(value, None)
+
+        return structure_union
+
+    extend(lambda conv: conv.register_structure_hook_factory(lambda cls: bool(cls == union), factory))
+
+
+def union_by_shape(union: Any, choose: Callable[[Any], Any]) -> None:
+    """Read a union as the one of its members that `choose` names for the JSON value."""
+
+    def factory(_: Any, conv: Converter) -> Hook:
+        hook_of = functools.cache(conv.get_structure_hook)
+
+        def structure_union(value: Any, _: Any) -> Any:
+            member = choose(value)
+            return hook_of(member)(value, member)
+
+        return structure_union
+
+    extend(lambda conv: conv.register_structure_hook_factory(lambda cls: bool(cls == union), factory))
 
 
 # --- Reading ------------------------------------------------------------------------------------
@@ -433,7 +560,7 @@ def _collect(error: BaseException, value: Any, path: str, problems: list[str], n
         renamed = _is_wire_model(error.cl)
         located, others = error.group_exceptions()
         for inner, note in located:
-            key = to_camel(note.name) if renamed else note.name
+            key = wire_names(error.cl)[note.name] if renamed else note.name
             _collect(inner, _member(value, key), f"{path}.{key}" if path else key, problems, name)
     elif isinstance(error, IterableValidationError):
         items, others = error.group_exceptions()
