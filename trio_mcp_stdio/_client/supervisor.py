@@ -344,6 +344,8 @@ class _Incarnation:
         with trio.CancelScope(deadline=limit):
             while True:
                 if isinstance(step, Ready):
+                    for call, _ in pending:  # a probe that was never answered
+                        session.table.abandon(call, "")
                     self._agree(step)
                     return True
                 if isinstance(step, Incompatible):

@@ -236,11 +236,13 @@ class CallTable:
             return False
         written = call.state is CallState.WRITTEN
         self._settle(call)
-        if not (written and call.cancellable):
+        if not written:
             return False
         self._abandoned[call.id] = None
         if len(self._abandoned) > MAX_ABANDONED:
             self._abandoned.popitem(last=False)
+        if not call.cancellable:
+            return False
         self._cancelled += 1
         self._post(methods.CANCELLED, {"requestId": call.id, "reason": reason})
         return True
@@ -342,7 +344,13 @@ class CallTable:
         return message
 
     def fail(self, request_id: RequestId, outcome: Malformed | TooLong) -> bool:
-        """End the one call whose answer cannot be used; False when no such call is pending."""
+        """End the one call whose answer cannot be used; False when no such call is pending.
+
+        True also for one that was given up: its answer is merely late.
+        """
+        if request_id in self._abandoned:
+            self._take_late(request_id)
+            return True
         call = self._find_written(request_id, strict=self._strict)
         if call is None:
             return False
@@ -442,9 +450,7 @@ class CallTable:
         if request_id not in self._abandoned and isinstance(request_id, str):
             request_id = _integer(request_id)
         if request_id in self._abandoned:
-            del self._abandoned[request_id]
-            self._late += 1
-            self._note(Oddity.LATE, f"id {request_id!r}")
+            self._take_late(request_id)
         else:
             self._unmatched += 1
             second = isinstance(request_id, int) and 0 < request_id < self._next_id
@@ -453,6 +459,11 @@ class CallTable:
                 Oddity.UNMATCHED, f"{kind} with id {message.id!r:.60}{', already settled' if second else ''}"
             )
         return None
+
+    def _take_late(self, request_id: RequestId) -> None:
+        del self._abandoned[request_id]
+        self._late += 1
+        self._note(Oddity.LATE, f"id {request_id!r}")
 
     def _match_without_id(self, message: Success | Failure) -> Call | None:
         """An error without an id answers the only request pending, if there is just one.
