@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from trio_mcp_stdio import (
     ClientOptions,
     Era,
     NegotiationError,
+    RemoteProtocolError,
     ServerExited,
     StartupTimeout,
     StdioServer,
@@ -293,3 +295,14 @@ async def test_modern_only_client_waits_for_the_probe_up_to_the_startup_limit(jo
     assert error.exit is not None
     assert_gone(error.exit.pid)
     assert "initialize" not in journal.lines
+
+
+@pytest.mark.parametrize("mode", ["auto", "modern", "legacy"])
+async def test_server_that_echoes_its_input_is_recognised_at_once(mode: Any) -> None:
+    echo = "import os\nwhile data := os.read(0, 65536): os.write(1, data)"
+    server = StdioServer(sys.executable, ["-c", echo], name="echo")
+    with alive(), nothing_left():
+        with pytest.raises(RemoteProtocolError, match="echo its input") as caught:
+            async with open_client(server, ClientOptions(era=mode, startup_timeout=600)):
+                pytest.fail("accepted")
+        assert_plain(caught.value, server)

@@ -92,7 +92,7 @@ class DemoServer:
             if isinstance(line, Oversized):
                 if line.stage is not OversizedStage.OPEN:
                     too_long = f"the line is longer than {MAX_LINE} bytes"
-                    self._fail(find_id(line.head, line.tail), INVALID_REQUEST, too_long)
+                    self._fail(find_id(line.head, line.tail, of_request=True), INVALID_REQUEST, too_long)
                 continue
             message = decode(line)
             if isinstance(message, Tolerated):

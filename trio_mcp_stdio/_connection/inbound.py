@@ -34,6 +34,8 @@ from .notes import Notes
 
 __all__ = ["Inbound"]
 
+_CLIENT_OPENINGS: Final = (methods.DISCOVER, methods.INITIALIZE)
+
 MAX_HELD: Final = 64
 """Requests of the peer held back while the era is unknown, which decides whether they may be answered."""
 
@@ -161,7 +163,9 @@ class Inbound:
 
     def _on_request(self, request: Request) -> None:
         """A request of the peer: an answer in the legacy era, a violation in the modern one."""
-        if self._era is None and len(self._held) < MAX_HELD:
+        if request.method in _CLIENT_OPENINGS:
+            self._fatal(f"the server sends {request.method} itself: does it merely echo its input?")
+        elif self._era is None and len(self._held) < MAX_HELD:
             self._held.append(request)
         elif self._era is Era.LEGACY:
             self._reply(_answer(request))

@@ -145,14 +145,14 @@ class Session:
             RemoteProtocolError: the answer cannot be read.
             ConnectionLost: the connection ended first.
         """
-        if params and "_meta" in params:
-            params, meta = _take_meta(params, meta)
-        body = encode_params(params)
         table = self.table
         request_id = table.reserve_id()
         wants_progress = on_progress is not None or idle_timeout is not None
-        body = self._add_meta(body, request_id if wants_progress else None, meta)
-        line = encode_request(request_id, method, body)
+        try:
+            line = self._encode(request_id, method, params, request_id if wants_progress else None, meta)
+        except LocalProtocolError as error:
+            error.server = self.name
+            raise
         call: Call | None = None
         entered = False
         lines_before = self.inbound.lines_received
@@ -166,6 +166,8 @@ class Session:
                     await self._admission.enter(len(line))
                 entered = True
                 if self.loss is not None:
+                    # Whoever is cancelled together with the client is told that, not of its end.
+                    await trio.lowlevel.checkpoint()
                     raise self.loss.error(server=self.name, method=method)
                 call = table.open(request_id, method, line, wake=waiter.wake, wants_progress=wants_progress)
                 waiter.call = call
@@ -256,7 +258,11 @@ class Session:
             LocalProtocolError: the parameters cannot be encoded.
             ConnectionLost: the connection has ended.
         """
-        body = None if params is None else encode_params(params)
+        try:
+            body = None if params is None else encode_params(params)
+        except LocalProtocolError as error:
+            error.server = self.name
+            raise
         await trio.lowlevel.checkpoint()
         size = len(body or b"")
         if not self._admission.enter_nowait(size, slots=0):
@@ -306,18 +312,29 @@ class Session:
             said.append(f"{self.inbound.buffered} bytes of a line without a newline")
         return tuple(said)
 
-    def _add_meta(self, body: bytes, token: int | None, meta: Mapping[str, Any] | None) -> bytes:
+    def _encode(
+        self,
+        request_id: int,
+        method: str,
+        params: Mapping[str, Any] | None,
+        token: int | None,
+        meta: Mapping[str, Any] | None,
+    ) -> bytes:
+        """The line of a request, the caller's entries of `_meta` joined with the client's own."""
+        if params and "_meta" in params:
+            params, meta = _take_meta(params, meta)
+        body = encode_params(params)
         members = [self._meta] if self._meta else []
         if meta:
             for key in meta:
                 if key in _PROTOCOL_KEYS:
-                    raise LocalProtocolError(
-                        f"_meta key {key!r} is set by the client itself", server=self.name
-                    )
+                    raise LocalProtocolError(f"_meta key {key!r} is set by the client itself")
             members.append(encode_params(meta)[1:-1])
         if token is not None:
             members.append(b'"progressToken":%d' % token)
-        return splice_meta(body, b"{%b}" % b",".join(members)) if members else body
+        if members:
+            body = splice_meta(body, b"{%b}" % b",".join(members))
+        return encode_request(request_id, method, body)
 
     @property
     def waiting(self) -> int:

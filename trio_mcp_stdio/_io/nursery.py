@@ -54,6 +54,10 @@ class ServiceNursery:
             # An outer cancellation may meet us while the tasks end.  The body's own exception goes first;
             # the cancellation will be delivered again at the next checkpoint.
             bugs = _without_cancelled(error)
+            interrupt = _interrupt_in(bugs)
+            if interrupt is not None:
+                # Ctrl-C while the tasks end: no bug of theirs, and no reason for a group.
+                raise interrupt from None
             if exc is None:
                 raise
             if bugs is not None and isinstance(exc, trio.Cancelled):
@@ -71,3 +75,11 @@ def _without_cancelled(error: BaseException) -> BaseExceptionGroup[BaseException
     if not isinstance(error, BaseExceptionGroup):
         error = BaseExceptionGroup("Exceptions from service tasks", [error])
     return error.split(trio.Cancelled)[1]
+
+
+def _interrupt_in(group: BaseExceptionGroup[BaseException] | None) -> KeyboardInterrupt | None:
+    """The interrupt that a group consists of, None if it holds anything else."""
+    error: BaseException | None = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error if isinstance(error, KeyboardInterrupt) else None

@@ -15,7 +15,7 @@ import itertools
 import operator
 import types
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias, TypeVar, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
 
 import attrs
 from cattrs import Converter
@@ -344,7 +344,7 @@ def _map_factory(cls: Any, conv: Converter) -> Hook:
 
 
 def _without_unset(annotation: Any) -> Any:
-    if not isinstance(annotation, types.UnionType):
+    if get_origin(annotation) not in (types.UnionType, Union):  # the latter where a Literal is a member
         return annotation
     members: list[Any] = [member for member in get_args(annotation) if member is not UnsetType]
     return functools.reduce(operator.or_, members)
@@ -475,11 +475,13 @@ def extend(register: Callable[[Converter], None]) -> None:
     _explaining_converter.cache_clear()
 
 
-def union_by_tag(union: Any, tag: str, members: Mapping[str, type], unknown: type[RawModel]) -> None:
-    """Read a union of data classes by the member `tag` of the JSON object; `unknown` is for all else."""
+def union_by_tag(union: Any, tag: str) -> None:
+    """Read a union as the member whose constant `tag` the JSON object has, else as its `RawModel`."""
+    classes = {_constants(cls)[tag]: cls for cls in get_args(union) if not _is_raw_model(cls)}
+    (unknown,) = filter(_is_raw_model, get_args(union))
 
     def factory(_: Any, conv: Converter) -> Hook:
-        hooks: dict[Any, Hook] = {name: conv.get_structure_hook(cls) for name, cls in members.items()}
+        hooks: dict[Any, Hook] = {name: conv.get_structure_hook(cls) for name, cls in classes.items()}
 
         def structure_union(value: Any, _: Any) -> Any:
             try:
@@ -490,14 +492,14 @@ def union_by_tag(union: Any, tag: str, members: Mapping[str, type], unknown: typ
 
         return structure_union
 
-    extend(lambda conv: conv.register_structure_hook_factory(lambda cls: bool(cls == union), factory))
+    _extend_union(union, factory)
 
 
 def union_by_shape(union: Any, choose: Callable[[Any], Any]) -> None:
     """Read a union as the one of its members that `choose` names for the JSON value."""
 
     def factory(_: Any, conv: Converter) -> Hook:
-        hook_of = functools.cache(conv.get_structure_hook)
+        hook_of: Callable[[Any], Hook] = functools.cache(conv.get_structure_hook)
 
         def structure_union(value: Any, _: Any) -> Any:
             member = choose(value)
@@ -505,7 +507,14 @@ def union_by_shape(union: Any, choose: Callable[[Any], Any]) -> None:
 
         return structure_union
 
-    extend(lambda conv: conv.register_structure_hook_factory(lambda cls: bool(cls == union), factory))
+    _extend_union(union, factory)
+
+
+def _extend_union(union: Any, factory: Callable[[Any, Converter], Hook]) -> None:
+    def register(conv: Converter) -> None:
+        conv.register_structure_hook_factory(lambda cls: bool(cls == union), factory)
+
+    extend(register)
 
 
 # --- Reading ------------------------------------------------------------------------------------

@@ -338,13 +338,13 @@ _ID_AT_END = re.compile(
 )
 
 
-def find_id(head: bytes, tail: bytes = b"") -> RequestId | None:
-    """Find which request is answered by a message of which only the head and the tail can be read.
+def find_id(head: bytes, tail: bytes = b"", *, of_request: bool = False) -> RequestId | None:
+    """Find the id of an answer of which only the head and the tail can be read.
 
     In the head, strings and brackets are followed, so that only a member of the outermost object
     counts.  In the tail the member has to be the last one, or the last but `jsonrpc`: nothing else
-    can be told to be top-level from behind.  A message with a method is no answer; its id is one of the
-    peer's own.
+    can be told to be top-level from behind.  A message with a method is no answer: its id is one of the
+    peer's own, and is returned only if `of_request` asks for it.
     """
     depth = 0
     found: RequestId | None = None
@@ -355,7 +355,8 @@ def find_id(head: bytes, tail: bytes = b"") -> RequestId | None:
         elif first in b"}]":
             depth -= 1
         elif depth == 1 and token[0] == b'"method"' and _COLON.match(head, token.end()):
-            return None
+            if not of_request:
+                return None
         elif depth == 1 and token[0] == b'"id"' and found is None:
             value = _ID_VALUE.match(head, token.end())
             found = None if value is None else _id_from_text(value[1])
@@ -396,7 +397,7 @@ def _quoted(method: str) -> bytes:
 def encode_request(request_id: RequestId, method: str, params: bytes) -> bytes:
     """A request line, newline included; `params` is an encoded object."""
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n' % (
-        b"%d" % request_id if type(request_id) is int else _encode_id(request_id),
+        b"%d" % request_id if type(request_id) is int else _encode_back(request_id),
         _quoted(method),
         params,
     )
@@ -411,7 +412,7 @@ def encode_notification(method: str, params: bytes | None) -> bytes:
 
 def encode_success(request_id: RequestId, result: bytes) -> bytes:
     """An answer line with an encoded result."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode_id(request_id), result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode_back(request_id), result)
 
 
 def encode_failure(
@@ -426,13 +427,13 @@ def encode_failure(
     if data is not UNSET:
         error["data"] = data
     if isinstance(request_id, UnsetType):
-        return b'{"jsonrpc":"2.0","error":%b}\n' % _encode(error)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode_id(request_id), _encode(error))
+        return b'{"jsonrpc":"2.0","error":%b}\n' % _encode_back(error)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode_back(request_id), _encode_back(error))
 
 
-def _encode_id(request_id: RequestId | None) -> bytes:
+def _encode_back(value: Any) -> bytes:
+    """Encode what may come from the peer: a lone surrogate came in as an escape, and goes back as one."""
     try:
-        return _encode(request_id)
+        return _encode(value)
     except (OverflowError, UnicodeEncodeError):
-        # Past 64 bits, or a lone surrogate that came in as an escape: it goes back as the same escape.
-        return json.dumps(request_id).encode("ascii")
+        return json.dumps(value).encode("ascii")
