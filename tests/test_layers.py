@@ -1,9 +1,9 @@
 """The layers of the package: which module may import what, read from the source without importing it.
 
-Lowest first: _errors and _version, _wire/convert, types, _wire, _io, _connection, _client and _server,
-testing, __init__; on top the command line. A module imports from below, or from its own folder without a
-cycle. Imports for type checkers alone may point upwards, except that the pure modules never mention trio, nor
-a module that could.
+Lowest first: _errors and _version, _wire/convert, types, _types, _wire, _io, _connection, _client and
+_server, testing, __init__; on top the command line. A module imports from below, or from its own folder
+without a cycle. Imports for type checkers alone may point upwards, except that the pure modules never mention
+trio, nor a module that could.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ LAYERS = (
     {"_errors", "_version"},
     {"_wire.convert"},
     {"types"},
+    {"_types"},  # the classes that types loads on first use
     {"_wire"},
     {"_io"},
     {"_connection"},
@@ -31,8 +32,8 @@ LAYERS = (
     {""},  # the package's __init__
     {"_cli", "__main__"},
 )
-PURE = ("_errors", "_version", "types", "_wire")
-FOLDERS = ("_wire", "_io", "_connection", "_client", "_server")
+PURE = ("_errors", "_version", "types", "_types", "_wire")
+FOLDERS = ("_types", "_wire", "_io", "_connection", "_client", "_server")
 
 IMPURE = frozenset({"trio", "trio_typing", "pytest_trio", "anyio", "asyncio", "threading", "time"})
 SYSTEM = frozenset(

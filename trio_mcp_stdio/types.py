@@ -19,102 +19,114 @@ import attrs
 
 from ._errors import InvalidResult, ToolError
 from ._wire import convert
-from ._wire.convert import SOFT, STRUCTURE, UNSET, JsonObject, RawModel, Record, UnsetType, WireModel
+from ._wire.convert import LOCAL, SOFT, STRUCTURE, UNSET, JsonObject, RawModel, Record, UnsetType, WireModel
 
 if TYPE_CHECKING:
-    from ._types.elicitation import BooleanSchema as BooleanSchema
-    from ._types.elicitation import ElicitRequest as ElicitRequest
-    from ._types.elicitation import ElicitRequestFormParams as ElicitRequestFormParams
-    from ._types.elicitation import ElicitRequestParams as ElicitRequestParams
-    from ._types.elicitation import ElicitRequestURLParams as ElicitRequestURLParams
-    from ._types.elicitation import ElicitResult as ElicitResult
-    from ._types.elicitation import EnumOption as EnumOption
-    from ._types.elicitation import EnumSchema as EnumSchema
-    from ._types.elicitation import LegacyTitledEnumSchema as LegacyTitledEnumSchema
-    from ._types.elicitation import MultiSelectEnumSchema as MultiSelectEnumSchema
-    from ._types.elicitation import NumberSchema as NumberSchema
-    from ._types.elicitation import PrimitiveSchemaDefinition as PrimitiveSchemaDefinition
-    from ._types.elicitation import RequestedSchema as RequestedSchema
-    from ._types.elicitation import SingleSelectEnumSchema as SingleSelectEnumSchema
-    from ._types.elicitation import StringSchema as StringSchema
-    from ._types.elicitation import TitledEnumItems as TitledEnumItems
-    from ._types.elicitation import TitledMultiSelectEnumSchema as TitledMultiSelectEnumSchema
-    from ._types.elicitation import TitledSingleSelectEnumSchema as TitledSingleSelectEnumSchema
-    from ._types.elicitation import UnknownSchema as UnknownSchema
-    from ._types.elicitation import UntitledEnumItems as UntitledEnumItems
-    from ._types.elicitation import UntitledMultiSelectEnumSchema as UntitledMultiSelectEnumSchema
-    from ._types.elicitation import UntitledSingleSelectEnumSchema as UntitledSingleSelectEnumSchema
-    from ._types.errors import Error as Error
+    from ._types.elicitation import (
+        BooleanSchema,
+        ElicitRequest,
+        ElicitRequestFormParams,
+        ElicitRequestParams,
+        ElicitRequestURLParams,
+        ElicitResult,
+        EnumOption,
+        EnumSchema,
+        LegacyTitledEnumSchema,
+        MultiSelectEnumSchema,
+        NumberSchema,
+        PrimitiveSchemaDefinition,
+        RequestedSchema,
+        SingleSelectEnumSchema,
+        StringSchema,
+        TitledEnumItems,
+        TitledMultiSelectEnumSchema,
+        TitledSingleSelectEnumSchema,
+        UnknownSchema,
+        UntitledEnumItems,
+        UntitledMultiSelectEnumSchema,
+        UntitledSingleSelectEnumSchema,
+    )
     from ._types.errors import (
-        MissingRequiredClientCapabilityErrorData as MissingRequiredClientCapabilityErrorData,
+        Error,
+        MissingRequiredClientCapabilityErrorData,
+        UnsupportedProtocolVersionErrorData,
+        URLElicitationRequiredErrorData,
     )
-    from ._types.errors import URLElicitationRequiredErrorData as URLElicitationRequiredErrorData
-    from ._types.errors import UnsupportedProtocolVersionErrorData as UnsupportedProtocolVersionErrorData
-    from ._types.inputs import InputRequest as InputRequest
-    from ._types.inputs import InputRequests as InputRequests
-    from ._types.inputs import InputRequiredResult as InputRequiredResult
-    from ._types.inputs import InputResponse as InputResponse
-    from ._types.inputs import InputResponses as InputResponses
-    from ._types.inputs import ListRootsRequest as ListRootsRequest
-    from ._types.inputs import ListRootsResult as ListRootsResult
-    from ._types.inputs import Root as Root
-    from ._types.inputs import UnknownInputRequest as UnknownInputRequest
-    from ._types.inputs import UnknownInputResponse as UnknownInputResponse
-    from ._types.meta import EmptyResult as EmptyResult
-    from ._types.meta import NotificationMetaObject as NotificationMetaObject
-    from ._types.meta import NotificationParams as NotificationParams
-    from ._types.meta import PaginatedRequestParams as PaginatedRequestParams
-    from ._types.meta import RequestMetaObject as RequestMetaObject
-    from ._types.meta import RequestParams as RequestParams
-    from ._types.meta import ResultMetaObject as ResultMetaObject
-    from ._types.meta import SubscriptionsListenResultMetaObject as SubscriptionsListenResultMetaObject
-    from ._types.notifications import CancelledNotificationParams as CancelledNotificationParams
+    from ._types.inputs import (
+        InputRequest,
+        InputRequests,
+        InputRequiredResult,
+        InputResponse,
+        InputResponses,
+        ListRootsRequest,
+        ListRootsResult,
+        Root,
+        UnknownInputRequest,
+        UnknownInputResponse,
+    )
+    from ._types.meta import (
+        EmptyResult,
+        NotificationMetaObject,
+        NotificationParams,
+        PaginatedRequestParams,
+        RequestMetaObject,
+        RequestParams,
+        ResultMetaObject,
+        SubscriptionsListenResultMetaObject,
+    )
     from ._types.notifications import (
-        ElicitationCompleteNotificationParams as ElicitationCompleteNotificationParams,
+        CancelledNotificationParams,
+        ElicitationCompleteNotificationParams,
+        LoggingMessageNotificationParams,
+        ProgressNotificationParams,
+        ResourceUpdatedNotificationParams,
     )
-    from ._types.notifications import LoggingMessageNotificationParams as LoggingMessageNotificationParams
-    from ._types.notifications import ProgressNotificationParams as ProgressNotificationParams
-    from ._types.notifications import ResourceUpdatedNotificationParams as ResourceUpdatedNotificationParams
-    from ._types.requests import CallToolRequestParams as CallToolRequestParams
-    from ._types.requests import CompleteRequestParams as CompleteRequestParams
-    from ._types.requests import CompletionArgument as CompletionArgument
-    from ._types.requests import CompletionContext as CompletionContext
-    from ._types.requests import CompletionReference as CompletionReference
-    from ._types.requests import GetPromptRequestParams as GetPromptRequestParams
-    from ._types.requests import InitializeRequestParams as InitializeRequestParams
-    from ._types.requests import InputResponseRequestParams as InputResponseRequestParams
-    from ._types.requests import ReadResourceRequestParams as ReadResourceRequestParams
-    from ._types.requests import ResourceRequestParams as ResourceRequestParams
-    from ._types.requests import SetLevelRequestParams as SetLevelRequestParams
-    from ._types.requests import SubscribeRequestParams as SubscribeRequestParams
-    from ._types.requests import TaskRequestParams as TaskRequestParams
-    from ._types.requests import UnsubscribeRequestParams as UnsubscribeRequestParams
-    from ._types.sampling import CreateMessageRequest as CreateMessageRequest
-    from ._types.sampling import CreateMessageRequestParams as CreateMessageRequestParams
-    from ._types.sampling import CreateMessageResult as CreateMessageResult
-    from ._types.sampling import ModelHint as ModelHint
-    from ._types.sampling import ModelPreferences as ModelPreferences
-    from ._types.sampling import SamplingMessage as SamplingMessage
-    from ._types.sampling import SamplingMessageContentBlock as SamplingMessageContentBlock
-    from ._types.sampling import ToolChoice as ToolChoice
-    from ._types.sampling import ToolResultContent as ToolResultContent
-    from ._types.sampling import ToolUseContent as ToolUseContent
-    from ._types.subscriptions import SubscriptionFilter as SubscriptionFilter
+    from ._types.requests import (
+        CallToolRequestParams,
+        CompleteRequestParams,
+        CompletionArgument,
+        CompletionContext,
+        CompletionReference,
+        GetPromptRequestParams,
+        InitializeRequestParams,
+        InputResponseRequestParams,
+        ReadResourceRequestParams,
+        ResourceRequestParams,
+        SetLevelRequestParams,
+        SubscribeRequestParams,
+        TaskRequestParams,
+        UnsubscribeRequestParams,
+    )
+    from ._types.sampling import (
+        CreateMessageRequest,
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ModelHint,
+        ModelPreferences,
+        SamplingMessage,
+        SamplingMessageContentBlock,
+        ToolChoice,
+        ToolResultContent,
+        ToolUseContent,
+    )
     from ._types.subscriptions import (
-        SubscriptionsAcknowledgedNotificationParams as SubscriptionsAcknowledgedNotificationParams,
+        SubscriptionFilter,
+        SubscriptionsAcknowledgedNotificationParams,
+        SubscriptionsListenRequestParams,
+        SubscriptionsListenResult,
     )
-    from ._types.subscriptions import SubscriptionsListenRequestParams as SubscriptionsListenRequestParams
-    from ._types.subscriptions import SubscriptionsListenResult as SubscriptionsListenResult
-    from ._types.tasks import CancelTaskResult as CancelTaskResult
-    from ._types.tasks import CreateTaskResult as CreateTaskResult
-    from ._types.tasks import GetTaskPayloadResult as GetTaskPayloadResult
-    from ._types.tasks import GetTaskResult as GetTaskResult
-    from ._types.tasks import ListTasksResult as ListTasksResult
-    from ._types.tasks import RelatedTaskMetadata as RelatedTaskMetadata
-    from ._types.tasks import Task as Task
-    from ._types.tasks import TaskMetadata as TaskMetadata
-    from ._types.tasks import TaskStatus as TaskStatus
-    from ._types.tasks import TaskStatusNotificationParams as TaskStatusNotificationParams
+    from ._types.tasks import (
+        CancelTaskResult,
+        CreateTaskResult,
+        GetTaskPayloadResult,
+        GetTaskResult,
+        ListTasksResult,
+        RelatedTaskMetadata,
+        Task,
+        TaskMetadata,
+        TaskStatus,
+        TaskStatusNotificationParams,
+    )
 
 __all__ = [
     "UNSET",
@@ -560,6 +572,9 @@ class EmbeddedResource(WireModel):
 class UnknownContent(RawModel):
     """A block whose type this version does not know, or that states none (MSG-21 leaves room for them)."""
 
+    raw: Any
+    """The whole block as received; sent back unchanged."""
+
     @property
     def type(self) -> str | None:
         """The type that the block states, None without one."""
@@ -644,6 +659,8 @@ class ListToolsResult(WireModel):
     """Metadata."""
     result_type: str | UnsetType = UNSET
     """`complete`; absent counts as that."""
+    problems: tuple[str, ...] = attrs.field(default=(), metadata={LOCAL: True})
+    """Of each entry that cannot be read, and is left out: which one, and why; never sent."""
 
 
 @final
@@ -664,6 +681,8 @@ class CallToolResult(WireModel):
     """Metadata."""
     result_type: str | UnsetType = UNSET
     """`complete`; absent counts as that."""
+    problems: tuple[str, ...] = attrs.field(default=(), metadata={LOCAL: True})
+    """What validation found wrong with `structured_content`, empty without validation; never sent."""
 
     @property
     def text(self) -> str:
@@ -759,6 +778,8 @@ class ListResourcesResult(WireModel):
     """Metadata."""
     result_type: str | UnsetType = UNSET
     """`complete`; absent counts as that."""
+    problems: tuple[str, ...] = attrs.field(default=(), metadata={LOCAL: True})
+    """Of each entry that cannot be read, and is left out: which one, and why; never sent."""
 
 
 @final
@@ -778,6 +799,8 @@ class ListResourceTemplatesResult(WireModel):
     """Metadata."""
     result_type: str | UnsetType = UNSET
     """`complete`; absent counts as that."""
+    problems: tuple[str, ...] = attrs.field(default=(), metadata={LOCAL: True})
+    """Of each entry that cannot be read, and is left out: which one, and why; never sent."""
 
 
 @final
@@ -862,6 +885,8 @@ class ListPromptsResult(WireModel):
     """Metadata."""
     result_type: str | UnsetType = UNSET
     """`complete`; absent counts as that."""
+    problems: tuple[str, ...] = attrs.field(default=(), metadata={LOCAL: True})
+    """Of each entry that cannot be read, and is left out: which one, and why; never sent."""
 
 
 @final
@@ -977,17 +1002,13 @@ class ProcessExit(Record):
 
 # --- Unions ---------------------------------------------------------------------------------------
 
-_BLOCKS: Final = {
-    cls.type: cls for cls in (TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
-}
-
 
 def _contents_class(value: Any) -> type:
     is_blob = isinstance(value, Mapping) and value.get("text") is None and "blob" in value
     return BlobResourceContents if is_blob else TextResourceContents
 
 
-convert.union_by_tag(ContentBlock, "type", _BLOCKS, UnknownContent)
+convert.union_by_tag(ContentBlock, "type")
 convert.union_by_shape(ResourceContents, _contents_class)
 
 

@@ -30,6 +30,7 @@ from cattrs.gen import make_dict_structure_fn, override
 from .._errors import InvalidResult, LocalProtocolError
 
 __all__ = [
+    "LOCAL",
     "SOFT",
     "STRUCTURE",
     "UNSET",
@@ -57,6 +58,9 @@ Hook: TypeAlias = Callable[[Any, Any], Any]
 
 JsonObject: TypeAlias = Mapping[str, Any]
 """A JSON object kept as it is."""
+
+LOCAL: Final = "local"
+"""Field metadata: not a member of the JSON object, but what this side adds to it; never written."""
 
 SOFT: Final = "soft"
 """Field metadata: a value that cannot be read counts as absent instead of failing the whole object."""
@@ -163,12 +167,12 @@ class WireModel(Record):
         return result
 
 
-@attrs.frozen(kw_only=True, eq=False, repr=False)
 class RawModel(Record):
-    """Base of the data classes for what this version does not know."""
+    """Base of the data classes for what this version does not know; each has the one field `raw`."""
+
+    __slots__ = ()
 
     raw: Any
-    """The whole value as received; sent back unchanged."""
 
     def _to_wire(self) -> Any:
         return self.raw
@@ -176,11 +180,11 @@ class RawModel(Record):
 
 @functools.cache
 def wire_names(cls: type[attrs.AttrsInstance]) -> Mapping[str, str]:
-    """Names of a data class's members by field name, without `extra`."""
+    """Names of a data class's members by field name, without `extra` and what is `LOCAL`."""
     return {
         field.name: field.metadata.get(WIRE_NAME) or to_camel(field.name)
         for field in attrs.fields(cls)
-        if field.name != "extra"
+        if field.name != "extra" and LOCAL not in field.metadata
     }
 
 
@@ -385,10 +389,11 @@ def _model_factory(cls: Any, conv: Converter) -> Hook:
     names = wire_names(cls)
     overrides: dict[str, Any] = {
         field.name: override(rename=names[field.name], struct_hook=_field_hook(field, conv))
-        for field in attrs.fields(cls)
         if field.name in names
+        else override(omit=True)
+        for field in attrs.fields(cls)
     }
-    generated = make_dict_structure_fn(cls, conv, extra=override(omit=True), **overrides)
+    generated = make_dict_structure_fn(cls, conv, **overrides)
     constants = tuple(_constants(cls).items())
     known = frozenset(names.values()) | {name for name, _ in constants}
     set_attribute = object.__setattr__
