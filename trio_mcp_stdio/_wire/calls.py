@@ -165,13 +165,20 @@ class CallTable:
     Args:
         strict: an answer whose integer id comes back as a string fails its call; otherwise it is
             accepted.
+        max_reply_bytes: bytes of answers that may wait while the peer does not read; they repeat ids that
+            the peer chose.
         note: called with each oddity and a few words on it.
     """
 
     def __init__(
-        self, *, strict: bool = False, note: Callable[[Oddity, str], None] = lambda oddity, text: None
+        self,
+        *,
+        strict: bool = False,
+        max_reply_bytes: int = 8 * 2**20,
+        note: Callable[[Oddity, str], None] = lambda oddity, text: None,
     ) -> None:
         self._strict = strict
+        self._max_reply_bytes = max_reply_bytes
         self._note = note
         self._calls: dict[RequestId, Call] = {}
         self._queue: OrderedDict[RequestId, Call] = OrderedDict()
@@ -180,6 +187,7 @@ class CallTable:
         self._abandoned: OrderedDict[RequestId, None] = OrderedDict()
         self._next_id = 1
         self._notified = False
+        self._reply_bytes = 0  # bytes of answers that wait
         self._unsent = 0  # bytes of lines that no batch has taken
         self._handed = 0  # bytes handed out in batches, ever
         self._sent = 0  # bytes of those known to be written
@@ -253,11 +261,12 @@ class CallTable:
         self._append_control(encode_notification(method, params))
 
     def reply(self, line: bytes) -> bool:
-        """Queue an answer to a request of the peer; False, and counted, when too many wait already."""
-        if len(self._replies) >= MAX_REPLIES:
+        """Queue an answer to a request of the peer; False, and counted, when too much waits already."""
+        if len(self._replies) >= MAX_REPLIES or self._reply_bytes + len(line) > self._max_reply_bytes:
             self._replies_dropped += 1
             return False
         self._replies.append(line)
+        self._reply_bytes += len(line)
         self._unsent += len(line)
         self._reply_count += 1
         return True
@@ -281,6 +290,8 @@ class CallTable:
                 break
             if lane:
                 lane.popleft()
+                if lane is self._replies:
+                    self._reply_bytes -= len(line)
             elif call is not None:
                 del queue[call.id]
                 call.state = CallState.WRITTEN
