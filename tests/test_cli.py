@@ -540,7 +540,7 @@ def _lost(method: str | None) -> ConnectionLost:
         (RequestTimeout(method="x", request_id=1, timeout=1, elapsed=1), Exit.TIMED_OUT),
         (MethodNotFound(-32601, ""), Exit.FAILED),
         (ToolError(CallToolResult()), Exit.FAILED),
-        (InputRequiredError(method="x", result={}), Exit.FAILED),
+        (InputRequiredError(method="x", result={}, reason="no handler"), Exit.FAILED),
         (LocalProtocolError(""), Exit.USAGE),
         (RemoteProtocolError(""), Exit.SERVER_FAULT),
         (InvalidResult(method="x", problems=[]), Exit.SERVER_FAULT),

@@ -22,7 +22,9 @@ __all__ = [
     "ClientClosed",
     "ConnectionLost",
     "Delivery",
+    "EndlessList",
     "InputRequiredError",
+    "InvalidArguments",
     "InvalidParams",
     "InvalidResult",
     "LineTooLong",
@@ -39,6 +41,7 @@ __all__ = [
     "ServerExited",
     "SpawnError",
     "StartupTimeout",
+    "SubscriptionLost",
     "ToolError",
     "UnsupportedProtocolVersion",
 ]
@@ -119,6 +122,22 @@ class LocalProtocolError(ProtocolError):
     """
 
 
+class InvalidArguments(LocalProtocolError):
+    """The arguments of a tool do not match its input schema, or cannot be checked against it.
+
+    Raised where `Validation.arguments` is on; nothing was queued.
+
+    Attributes:
+        tool: name of the tool.
+        problems: one sentence a problem, each starting with the path of the offending value.
+    """
+
+    def __init__(self, *, tool: str, problems: Sequence[str], server: str | None = None) -> None:
+        super().__init__(f"invalid arguments of {tool}: {'; '.join(problems)}", server=server)
+        self.tool = tool
+        self.problems = list(problems)
+
+
 class RemoteProtocolError(ProtocolError):
     """The peer sent something that the protocol forbids, and it cost this request or the connection."""
 
@@ -151,6 +170,22 @@ class InvalidResult(RemoteProtocolError):
         super().__init__(f"invalid result of {method}: {'; '.join(problems)}", server=server)
         self.method = method
         self.problems = list(problems)
+
+
+class EndlessList(RemoteProtocolError):
+    """A list has no end: a cursor came a second time, or there were more pages than `max_pages`.
+
+    Attributes:
+        method: method of the list.
+        items: what was read; empty where the pages were handed out one by one.
+    """
+
+    def __init__(
+        self, message: str, *, method: str, items: Sequence[Any] = (), server: str | None = None
+    ) -> None:
+        super().__init__(message, server=server)
+        self.method = method
+        self.items = tuple(items)
 
 
 class RpcError(McpError):
@@ -447,22 +482,28 @@ class StartupTimeout(NegotiationError):
 
 
 class InputRequiredError(McpError):
-    """The server asks for input (`resultType: "input_required"`) that this client cannot give.
+    """The server asks for input (`resultType: "input_required"`) that this client does not give.
+
+    There is no handler for it, or the handler declined, took too long, or was asked too often.
 
     Attributes:
         method: method that was called.
         result: the interim result as received.
     """
 
-    def __init__(self, *, method: str, result: Mapping[str, Any], server: str | None = None) -> None:
-        requests = result.get("inputRequests")
-        wanted = sorted(str(key) for key in requests) if isinstance(requests, Mapping) else []
-        super().__init__(
-            f"{method} needs input that no handler gives: {', '.join(wanted) or 'a repeated request'}",
-            server=server,
-        )
+    def __init__(
+        self, *, method: str, result: Mapping[str, Any], reason: str, server: str | None = None
+    ) -> None:
+        super().__init__(f"{method} needs input: {reason}", server=server)
         self.method = method
         self.result = result
+
+
+class SubscriptionLost(McpError):
+    """A subscription ended without the server saying so; `__cause__` tells why.
+
+    The connection ended, or the consumer was too slow: what was subscribed to may have changed unnoticed.
+    """
 
 
 class ToolError(McpError):

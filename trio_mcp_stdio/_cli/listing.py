@@ -9,7 +9,7 @@ from typing import Any, Final
 import attrs
 import click
 
-from .. import UNSET, Client, MethodNotFound, RemoteProtocolError, UnsetType
+from .. import UNSET, Client, MethodNotFound, UnsetType
 from .._wire.codec import unstructure
 from ..types import Prompt, Resource, ResourceTemplate, Tool
 from .exits import Exit
@@ -17,10 +17,7 @@ from .job import Job
 from .output import Output, first_line, note
 from .server import Launch, ServerCommand, server_options
 
-__all__ = ["all_pages", "list_", "tool_row"]
-
-MAX_PAGES: Final = 1000
-"""Pages after which a list is taken to have no end."""
+__all__ = ["list_", "tool_row"]
 
 
 @attrs.frozen
@@ -41,15 +38,11 @@ class Kind:
     columns: tuple[str, ...]
     row: Callable[[Any], tuple[str, ...]]
 
-    async def fetch(self, client: Client) -> list[Any]:
+    async def fetch(self, client: Client) -> Sequence[Any]:
         """Every page of it."""
-        ask: Callable[..., Awaitable[Any]] = getattr(client, f"list_{self.attribute}")
-        return await all_pages(ask, self.attribute)
-
-    @property
-    def attribute(self) -> str:
-        """Its name in Python."""
-        return "resource_templates" if self.option == "templates" else self.option
+        name = "resource_templates" if self.option == "templates" else self.option
+        ask: Callable[[], Awaitable[Sequence[Any]]] = getattr(client, f"all_{name}")
+        return await ask()
 
 
 def _said(*texts: str | UnsetType) -> str:
@@ -112,7 +105,7 @@ def list_(ctx: click.Context, /, as_json: bool, **settings: Any) -> Job:
 
 async def _list(launch: Launch, output: Output, wanted: Sequence[Kind]) -> Exit:
     async with launch.client() as client:
-        found: list[tuple[Kind, list[Any]]] = []
+        found: list[tuple[Kind, Sequence[Any]]] = []
         if wanted:
             found = [(kind, await kind.fetch(client)) for kind in wanted]
         else:
@@ -125,16 +118,16 @@ async def _list(launch: Launch, output: Output, wanted: Sequence[Kind]) -> Exit:
     return Exit.OK
 
 
-async def _fetch_announced(kind: Kind, client: Client) -> list[Any]:
+async def _fetch_announced(kind: Kind, client: Client) -> Sequence[Any]:
     try:
         return await kind.fetch(client)
     except MethodNotFound:
         if kind.option != "templates":
             raise
-        return []  # announcing resources promises no templates
+        return ()  # announcing resources promises no templates
 
 
-def _show(output: Output, found: Sequence[tuple[Kind, list[Any]]]) -> None:
+def _show(output: Output, found: Sequence[tuple[Kind, Sequence[Any]]]) -> None:
     if output.as_json:
         output.json({kind.member: [unstructure(item) for item in items] for kind, items in found})
         return
@@ -147,26 +140,3 @@ def _show(output: Output, found: Sequence[tuple[Kind, list[Any]]]) -> None:
         output.heading(f"{name.capitalize()}: {len(items) or 'none'}")
         if items:
             output.table(kind.columns, [kind.row(item) for item in items])
-
-
-async def all_pages(ask: Callable[..., Awaitable[Any]], attribute: str) -> list[Any]:
-    """Ask for one page after another.
-
-    Raises:
-        RemoteProtocolError: the pages have no end.
-    """
-    items: list[Any] = []
-    cursor: str | UnsetType = UNSET
-    seen: set[str] = set()
-    for _ in range(MAX_PAGES):
-        page = await ask(cursor)
-        items += getattr(page, attribute)
-        cursor = page.next_cursor
-        if cursor is UNSET:
-            return items
-        if cursor in seen:
-            raise RemoteProtocolError(
-                f"the list of {attribute} has no end: its cursor {cursor!r:.80} comes again"
-            )
-        seen.add(cursor)
-    raise RemoteProtocolError(f"the list of {attribute} has no end: {MAX_PAGES} pages, and more to come")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import operator
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Literal, TypeVar, Unpack, final, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, final, overload
 
 import trio
 
+from .. import types
+from .._connection.logs import check_level, with_level
 from .._connection.session import Session, check_limit
 from .._connection.transports import Transport
 from .._errors import (
-    InputRequiredError,
     InvalidResult,
     LocalProtocolError,
-    McpError,
     RpcError,
     UnsupportedProtocolVersion,
 )
@@ -24,6 +26,7 @@ from .._io.nursery import ServiceNursery
 from .._wire import methods
 from .._wire.codec import structure, unstructure
 from .._wire.convert import UNSET, UnsetType
+from .._wire.listing import read_result
 from .._wire.methods import Era
 from ..types import (
     CallToolResult,
@@ -33,23 +36,34 @@ from ..types import (
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
+    LoggingLevel,
     ProcessExit,
+    Prompt,
     PromptReference,
     ReadResourceResult,
+    Resource,
+    ResourceTemplate,
     ResourceTemplateReference,
+    Tool,
 )
+from .listening import Listening
 from .options import DEFAULT, ClientOptions, Default, RequestOptions
+from .pages import MAX_PAGES, Page, Pages, collect_pages
+from .rounds import needs_input, resumed, supply_input
 from .statistics import ClientStatistics, collect
 from .supervisor import ClientState, ServerDescription, Supervisor
+from .validation import KnownTools, Validation
+
+if TYPE_CHECKING:
+    from ..types import InputRequiredResult, InputResponse, SubscriptionFilter
 
 __all__ = ["Client", "open_client", "run_client"]
 
 T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 # A library says nothing on its own: what it logs goes where the application sends it.
 logging.getLogger("trio_mcp_stdio").addHandler(logging.NullHandler())
-
-_MAY_NEED_INPUT = frozenset({methods.TOOLS_CALL, methods.RESOURCES_READ, methods.PROMPTS_GET})
 
 _SENT_BY_CLIENT = frozenset({methods.CANCELLED, methods.INITIALIZED})
 _LEGACY_NOTIFICATIONS = frozenset({methods.PROGRESS, methods.ROOTS_CHANGED})
@@ -64,6 +78,7 @@ _CAPABILITY = {
     methods.PROMPTS_LIST: "prompts",
     methods.PROMPTS_GET: "prompts",
     methods.COMPLETE: "completions",
+    methods.SET_LEVEL: "logging",
 }
 
 
@@ -91,6 +106,7 @@ class Client:
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
+        self._tools = KnownTools(supervisor.transport.name)
 
     def __repr__(self) -> str:
         supervisor = self._supervisor
@@ -199,6 +215,10 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         raw: Literal[False] = False,
+        validate: bool | Validation | Default = DEFAULT,
+        allow_input_required: Literal[False] = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
     ) -> CallToolResult: ...
     @overload
@@ -207,7 +227,24 @@ class Client:
         name: str,
         arguments: Mapping[str, Any] | None = None,
         *,
+        raw: Literal[False] = False,
+        validate: bool | Validation | Default = DEFAULT,
+        allow_input_required: Literal[True],
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
+    ) -> CallToolResult | InputRequiredResult: ...
+    @overload
+    async def call_tool(
+        self,
+        name: str,
+        arguments: Mapping[str, Any] | None = None,
+        *,
         raw: Literal[True],
+        validate: bool | Validation | Default = DEFAULT,
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
     ) -> dict[str, Any]: ...
     async def call_tool(
@@ -216,16 +253,51 @@ class Client:
         arguments: Mapping[str, Any] | None = None,
         *,
         raw: bool = False,
+        validate: bool | Validation | Default = DEFAULT,
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
-    ) -> CallToolResult | dict[str, Any]:
+    ) -> CallToolResult | InputRequiredResult | dict[str, Any]:
         """Call a tool (specification, server: tools).
 
         A tool that fails gives a result with `is_error`, no exception; see `CallToolResult.raise_for_error`.
+
+        A modern server may need input first.  It is asked of `ClientOptions.inputs`, and the call repeated
+        with it, as often as needed.
+
+        Args:
+            allow_input_required: return the interim `InputRequiredResult` instead; it can be stored, and
+                the call taken up later with `input_responses` (the answers under the same keys) and
+                `request_state` (as it was in the interim result).
+            raw: return any result as decoded, an interim one too; nothing of it is checked.
+            validate: check the call against the schemas of the tool; `ClientOptions.validate` by default.
+                What is wrong with the result is told in its `problems`.
+
+        Raises:
+            InvalidArguments: with `Validation.arguments`; nothing was queued.
         """
+        default = self._supervisor.options.validate
+        checks = self._tools.settings(default if validate is DEFAULT else validate, default)
+        if checks is not None and checks.arguments:
+            self._tools.check_arguments(name, arguments, checks)
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
-        return await self._call(CallToolResult, methods.TOOLS_CALL, params, raw, options)
+        result = await self._call_with_input(
+            CallToolResult,
+            methods.TOOLS_CALL,
+            params,
+            raw,
+            allow_input_required,
+            input_responses,
+            request_state,
+            options,
+        )
+        if checks is None or not checks.results or not isinstance(result, CallToolResult):
+            return result
+        any_kind = self.era is Era.MODERN  # before, structured content is an object
+        return self._tools.mark(name, result, checks, any_kind=any_kind)
 
     @overload
     async def list_tools(
@@ -285,21 +357,62 @@ class Client:
 
     @overload
     async def read_resource(
-        self, uri: str, *, raw: Literal[False] = False, **options: Unpack[RequestOptions]
+        self,
+        uri: str,
+        *,
+        raw: Literal[False] = False,
+        allow_input_required: Literal[False] = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
     ) -> ReadResourceResult: ...
     @overload
     async def read_resource(
-        self, uri: str, *, raw: Literal[True], **options: Unpack[RequestOptions]
+        self,
+        uri: str,
+        *,
+        raw: Literal[False] = False,
+        allow_input_required: Literal[True],
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
+    ) -> ReadResourceResult | InputRequiredResult: ...
+    @overload
+    async def read_resource(
+        self,
+        uri: str,
+        *,
+        raw: Literal[True],
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
     ) -> dict[str, Any]: ...
     async def read_resource(
-        self, uri: str, *, raw: bool = False, **options: Unpack[RequestOptions]
-    ) -> ReadResourceResult | dict[str, Any]:
+        self,
+        uri: str,
+        *,
+        raw: bool = False,
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
+    ) -> ReadResourceResult | InputRequiredResult | dict[str, Any]:
         """Read a resource.
 
         Raises:
             ResourceNotFound: there is none at this URI.
         """
-        return await self._call(ReadResourceResult, methods.RESOURCES_READ, {"uri": uri}, raw, options)
+        return await self._call_with_input(
+            ReadResourceResult,
+            methods.RESOURCES_READ,
+            {"uri": uri},
+            raw,
+            allow_input_required,
+            input_responses,
+            request_state,
+            options,
+        )
 
     @overload
     async def list_prompts(
@@ -326,6 +439,9 @@ class Client:
         arguments: Mapping[str, str] | None = None,
         *,
         raw: Literal[False] = False,
+        allow_input_required: Literal[False] = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
     ) -> GetPromptResult: ...
     @overload
@@ -334,7 +450,22 @@ class Client:
         name: str,
         arguments: Mapping[str, str] | None = None,
         *,
+        raw: Literal[False] = False,
+        allow_input_required: Literal[True],
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
+        **options: Unpack[RequestOptions],
+    ) -> GetPromptResult | InputRequiredResult: ...
+    @overload
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: Mapping[str, str] | None = None,
+        *,
         raw: Literal[True],
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
     ) -> dict[str, Any]: ...
     async def get_prompt(
@@ -343,13 +474,25 @@ class Client:
         arguments: Mapping[str, str] | None = None,
         *,
         raw: bool = False,
+        allow_input_required: bool = False,
+        input_responses: Mapping[str, InputResponse] | None = None,
+        request_state: str | UnsetType = UNSET,
         **options: Unpack[RequestOptions],
-    ) -> GetPromptResult | dict[str, Any]:
+    ) -> GetPromptResult | InputRequiredResult | dict[str, Any]:
         """Render a prompt."""
         params: dict[str, Any] = {"name": name}
         if arguments is not None:
             params["arguments"] = arguments
-        return await self._call(GetPromptResult, methods.PROMPTS_GET, params, raw, options)
+        return await self._call_with_input(
+            GetPromptResult,
+            methods.PROMPTS_GET,
+            params,
+            raw,
+            allow_input_required,
+            input_responses,
+            request_state,
+            options,
+        )
 
     @overload
     async def complete(
@@ -394,6 +537,137 @@ class Client:
             params["context"] = {"arguments": dict(context)}
         return await self._call(CompleteResult, methods.COMPLETE, params, raw, options)
 
+    # --- whole lists ---
+
+    async def all_tools(
+        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
+    ) -> tuple[Tool, ...]:
+        """All tools of the server, from all pages.
+
+        `timeout` limits all pages together; `idle_timeout` each of them.  Items that cannot be read are left
+        out; the pages tell them.
+
+        Raises:
+            EndlessList: a cursor came a second time, or there are more than `max_pages` pages.
+        """
+        return await self._all(ListToolsResult, "tools", methods.TOOLS_LIST, max_pages, options)
+
+    def tool_pages(
+        self,
+        cursor: str | UnsetType = UNSET,
+        *,
+        max_pages: int = MAX_PAGES,
+        **options: Unpack[RequestOptions],
+    ) -> Pages[ListToolsResult]:
+        """The pages of the server's tools, each asked for when it is wanted, from `cursor` on.
+
+        Each page is a request with a `timeout` of its own.
+        """
+        return self._pages(ListToolsResult, methods.TOOLS_LIST, cursor, max_pages, options)
+
+    async def all_resources(
+        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
+    ) -> tuple[Resource, ...]:
+        """All resources of the server, from all pages; otherwise as `all_tools`."""
+        return await self._all(ListResourcesResult, "resources", methods.RESOURCES_LIST, max_pages, options)
+
+    def resource_pages(
+        self,
+        cursor: str | UnsetType = UNSET,
+        *,
+        max_pages: int = MAX_PAGES,
+        **options: Unpack[RequestOptions],
+    ) -> Pages[ListResourcesResult]:
+        """The pages of the server's resources; otherwise as `tool_pages`."""
+        return self._pages(ListResourcesResult, methods.RESOURCES_LIST, cursor, max_pages, options)
+
+    async def all_resource_templates(
+        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
+    ) -> tuple[ResourceTemplate, ...]:
+        """All resource templates of the server, from all pages; otherwise as `all_tools`."""
+        return await self._all(
+            ListResourceTemplatesResult,
+            "resource_templates",
+            methods.RESOURCE_TEMPLATES_LIST,
+            max_pages,
+            options,
+        )
+
+    def resource_template_pages(
+        self,
+        cursor: str | UnsetType = UNSET,
+        *,
+        max_pages: int = MAX_PAGES,
+        **options: Unpack[RequestOptions],
+    ) -> Pages[ListResourceTemplatesResult]:
+        """The pages of the server's resource templates; otherwise as `tool_pages`."""
+        return self._pages(
+            ListResourceTemplatesResult, methods.RESOURCE_TEMPLATES_LIST, cursor, max_pages, options
+        )
+
+    async def all_prompts(
+        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
+    ) -> tuple[Prompt, ...]:
+        """All prompts of the server, from all pages; otherwise as `all_tools`."""
+        return await self._all(ListPromptsResult, "prompts", methods.PROMPTS_LIST, max_pages, options)
+
+    def prompt_pages(
+        self,
+        cursor: str | UnsetType = UNSET,
+        *,
+        max_pages: int = MAX_PAGES,
+        **options: Unpack[RequestOptions],
+    ) -> Pages[ListPromptsResult]:
+        """The pages of the server's prompts; otherwise as `tool_pages`."""
+        return self._pages(ListPromptsResult, methods.PROMPTS_LIST, cursor, max_pages, options)
+
+    def listen(
+        self, requested: SubscriptionFilter, *, timeout: float | Default | None = DEFAULT
+    ) -> Listening:
+        """Subscribe to changes: `async with client.listen(SubscriptionFilter(...)) as subscription`.
+
+        The block begins when the server has said what it will report (`Subscription.honored`); leaving it
+        ends the subscription.  Any number may be open; none of them holds a slot, and none times out.
+
+        In a modern connection this is one `subscriptions/listen`.  In a legacy session it rides on
+        `resources/subscribe` and on the notifications that the server has announced.
+
+        Args:
+            requested: the changes wanted.
+            timeout: seconds for the server to acknowledge (legacy: for each `resources/subscribe`).
+
+        Raises:
+            RequestTimeout: it did not.
+            RpcError: the server refuses.
+            ConnectionLost: the connection has ended.
+        """
+        limit = self._supervisor.options.request_timeout if isinstance(timeout, Default) else timeout
+        check_limit("timeout", limit)
+
+        async def request(method: str, params: dict[str, Any]) -> object:
+            return await self._request(method, params, timeout=limit)
+
+        return Listening(
+            self._session,
+            requested,
+            era=self.era,
+            capabilities=self.server.capabilities,
+            request=request,
+            timeout=limit,
+        )
+
+    async def roots_changed(self) -> bool:
+        """Tell a legacy server that the roots have changed, if `InputHandlers.roots_changes` announced that.
+
+        Returns:
+            Whether it was told.  A modern server asks each time, and is never told.
+        """
+        inputs = self._supervisor.options.inputs
+        if self.era is Era.MODERN or not inputs.roots_changes:
+            return False
+        await self._session.notify(methods.ROOTS_CHANGED, None)
+        return True
+
     async def ping(self, *, timeout: float | Default | None = DEFAULT) -> float:
         """Ask a legacy server for a sign of life; any reply counts, an error too.
 
@@ -410,6 +684,27 @@ class Client:
             await self._request(methods.PING, None, timeout=timeout)
         return trio.current_time() - began
 
+    async def set_log_level(self, level: LoggingLevel, *, timeout: float | Default | None = DEFAULT) -> None:
+        """Tell a legacy server the lowest severity of the log messages wanted, until it is told otherwise.
+
+        Args:
+            level: one of the eight severities.
+            timeout: seconds, as of any request.
+
+        Raises:
+            LocalProtocolError: the level is unknown, or the connection is modern, where each request has its
+                own: `ClientOptions.log_level`, and `log_level=` of a request.
+            InvalidParams: the server does not know the level.
+        """
+        if self.era is Era.MODERN:
+            raise LocalProtocolError(
+                "set_log_level does not exist in a modern connection: "
+                "use ClientOptions.log_level, or log_level= of a request",
+                server=self.name,
+            )
+        self._check_log_level(level)
+        await self._request(methods.SET_LEVEL, {"level": level}, timeout=timeout)
+
     # --- inside ---
 
     @property
@@ -418,26 +713,102 @@ class Client:
         assert session is not None
         return session
 
+    def _pages(
+        self,
+        cls: type[P],
+        method: str,
+        cursor: str | UnsetType,
+        max_pages: int,
+        options: RequestOptions,
+    ) -> Pages[P]:
+        async def ask(at: str | UnsetType) -> P:
+            return cast(P, await self._call(cls, method, _page(at), False, options))
+
+        return Pages(ask, method=method, server=self.name, cursor=cursor, max_pages=max_pages)
+
+    async def _all(
+        self, cls: type[Any], member: str, method: str, max_pages: int, options: RequestOptions
+    ) -> tuple[Any, ...]:
+        timeout = options.get("timeout", DEFAULT)
+        if timeout is DEFAULT:
+            timeout = self._supervisor.options.request_timeout
+        else:
+            check_limit("timeout", timeout)
+
+        async def ask(at: str | UnsetType, left: float | None) -> Any:
+            return await self._call(cls, method, _page(at), False, {**options, "timeout": left})
+
+        return await collect_pages(
+            ask,
+            operator.attrgetter(member),
+            method=method,
+            server=self.name,
+            max_pages=max_pages,
+            timeout=timeout,
+        )
+
     async def _call(
         self, cls: type[T], method: str, params: dict[str, Any], raw: bool, options: RequestOptions
     ) -> T | dict[str, Any]:
         result = await self._request(method, params, **options)
+        return result if raw else self._read(cls, method, result)
+
+    async def _call_with_input(
+        self,
+        cls: type[T],
+        method: str,
+        params: dict[str, Any],
+        raw: bool,
+        allow_input_required: bool,
+        responses: Mapping[str, Any] | None,
+        state: str | UnsetType,
+        options: RequestOptions,
+    ) -> T | InputRequiredResult | dict[str, Any]:
+        """Call a method whose answer may need input first (basic: multi round-trip requests)."""
+        began = trio.current_time()
+        result = await self._request(method, resumed(params, responses, state), **options)
         if raw:
             return result
+        if needs_input(result) and self.era is Era.MODERN:
+            if allow_input_required:
+                return structure(types.InputRequiredResult, result, method=method)
+
+            async def request(params: dict[str, Any], timeout: float | None) -> dict[str, Any]:
+                again: RequestOptions = {**options, "timeout": timeout}
+                return await self._request(method, params, **again)
+
+            timeout = options.get("timeout", DEFAULT)
+            if timeout is DEFAULT:
+                timeout = self._supervisor.options.request_timeout
+            result = await supply_input(
+                request,
+                method=method,
+                params=params,
+                result=result,
+                handlers=self._supervisor.options.inputs,
+                timeout=timeout,
+                spent=trio.current_time() - began,
+                server=self.name,
+                version=self.protocol_version,
+            )
+        return self._read(cls, method, result)
+
+    def _read(self, cls: type[T], method: str, result: dict[str, Any]) -> T:
         kind = result.get("resultType", "complete")
         if kind != "complete" and self.era is Era.MODERN:
-            raise self._wrong_kind(method, kind, result)
+            problem = f"resultType: {kind!r:.80} is not defined for this method"
+            raise InvalidResult(method=method, problems=[problem], server=self.name)
         try:
-            return structure(cls, result, method=method)
+            read = read_result(cls, result, method=method)
         except InvalidResult as error:
             error.server = self.name
             raise
-
-    def _wrong_kind(self, method: str, kind: object, result: dict[str, Any]) -> McpError:
-        if kind == "input_required" and method in _MAY_NEED_INPUT:
-            return InputRequiredError(method=method, result=result, server=self.name)
-        problem = f"resultType: {kind!r:.80} is unknown"
-        return InvalidResult(method=method, problems=[problem], server=self.name)
+        if isinstance(read, ListToolsResult):
+            self._tools.remember(read.tools)
+        if problems := getattr(read, "problems", None):
+            shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" * (len(problems) > 5))
+            self._session.notes.add_tolerated(f"items of {method} that cannot be read, left out", shown)
+        return read
 
     async def _request(
         self,
@@ -448,6 +819,7 @@ class Client:
         idle_timeout: float | None = None,
         on_progress: Any = None,
         meta: Mapping[str, Any] | None = None,
+        log_level: LoggingLevel | Default | None = DEFAULT,
     ) -> dict[str, Any]:
         supervisor = self._supervisor
         if timeout is DEFAULT:
@@ -456,12 +828,25 @@ class Client:
             check_limit("timeout", timeout)
         if idle_timeout is not None:
             check_limit("idle_timeout", idle_timeout)
+        if log_level is DEFAULT:
+            log_level = supervisor.options.log_level if self.era is Era.MODERN else None
+        elif log_level is not None:
+            self._check_log_level(log_level)
+            if self.era is Era.LEGACY:
+                raise LocalProtocolError(
+                    "log_level of a request does not exist in a legacy connection: use set_log_level",
+                    server=self.name,
+                )
+        if log_level is not None:
+            meta = with_level(meta, params, log_level)
         if supervisor.options.strict:
             self._check_announced(method)
-        session = self._session
+        send = self._session.request
+        if supervisor.tracing is not None:
+            send = functools.partial(supervisor.tracing.request, self._session)
         began = trio.current_time() if not supervisor.probed else 0.0
         try:
-            return await session.request(
+            return await send(
                 method,
                 params,
                 timeout=timeout,
@@ -476,9 +861,16 @@ class Client:
             supervisor.probed = True
         if timeout is not None:
             timeout = max(0.0, timeout - (trio.current_time() - began))
-        return await session.request(
+        return await send(
             method, params, timeout=timeout, idle_timeout=idle_timeout, on_progress=on_progress, meta=meta
         )
+
+    def _check_log_level(self, level: LoggingLevel) -> None:
+        try:
+            check_level(level)
+        except LocalProtocolError as error:
+            error.server = self.name
+            raise
 
     def _check_announced(self, method: str) -> None:
         capability = _CAPABILITY.get(method)

@@ -8,10 +8,13 @@ from typing import Any, Final, Literal, TypeAlias, TypedDict, final
 
 import attrs
 
+from .._connection.logs import LEVELS, LogHandler
 from .._connection.session import ProgressHandler, WireObserver
 from .._version import __version__
 from .._wire.methods import Era
-from ..types import ClientCapabilities, Implementation, Notification
+from ..types import ClientCapabilities, Implementation, LoggingLevel, Notification
+from .inputs import InputHandlers
+from .validation import Validation
 
 __all__ = ["DEFAULT", "ClientOptions", "Default", "NotificationHandler", "RequestOptions"]
 
@@ -40,13 +43,18 @@ class RequestOptions(TypedDict, total=False):
     idle_timeout: seconds without progress, never past `timeout`.  Asks the server for progress by itself.
     on_progress: called with each `ProgressUpdate`, in the caller's task, in order, before the request
         returns; may be async.  What it raises ends the request.
-    meta: entries added to the request's `_meta`.
+    meta: entries added to the request's `_meta`.  `traceparent`, `tracestate` and `baggage` have to be in the
+        form that the W3C gives them.
+    log_level: in a modern connection, the lowest severity of the log messages that the server may send on
+        account of this request; None for none; default `ClientOptions.log_level`.  It is deprecated in the
+        protocol.  In a legacy connection a level raises `LocalProtocolError`: see `Client.set_log_level`.
     """
 
     timeout: float | Default | None
     idle_timeout: float | None
     on_progress: ProgressHandler | None
     meta: dict[str, object] | None
+    log_level: LoggingLevel | Default | None
 
 
 def _positive(_: object, attribute: attrs.Attribute[Any], value: int | None) -> None:
@@ -70,7 +78,9 @@ class ClientOptions:
 
     Args:
         info: how this client names itself.
-        capabilities: what it declares; in a modern connection with each request, in a legacy one once.
+        capabilities: what it declares beside what `inputs` stands for; in a modern connection with each
+            request, in a legacy one once.
+        inputs: handlers for what a server asks: elicitation, sampling, roots.
         send_client_info: False leaves the client's name out of modern requests.
         request_timeout: limit of a request that gives none of its own; None for no limit.
         probe_timeout: silence after `server/discover` that stands for a legacy server.
@@ -85,11 +95,20 @@ class ClientOptions:
             messages, ids in the wrong type), and refuse locally what the server has not announced.
         on_notification: called with every notification of the server that is not progress of a request.
             An async one runs in a task of its own, at most 4,096 behind, the oldest dropped and counted.
+        log_level: lowest severity of the log messages wanted; None leaves it to the server.  A modern server
+            is told with each request, a legacy one once, after the handshake, if it announced logging.
+        on_log: called with each `LogMessage` of the server, as `on_notification` is with notifications.
+            Without it they go to the logger `trio_mcp_stdio.server.<name>`.
+        tracing: record a span and a duration of every request with OpenTelemetry, and carry the trace to the
+            server in its `_meta`.  Needs the `otel` extra.
+        validate: check calls of tools against their schemas: True for `Validation()`, or one of your own.
+            Only tools that this client has listed are known.  Needs the extra `validate`.
         on_wire: called with every line in either direction; synchronous, must not block.
     """
 
     info: Implementation = attrs.field(factory=_implementation)
     capabilities: ClientCapabilities = attrs.field(factory=ClientCapabilities)
+    inputs: InputHandlers = attrs.field(factory=InputHandlers)
     send_client_info: bool = True
     request_timeout: float | None = attrs.field(default=60.0, validator=_seconds)
     probe_timeout: float = attrs.field(default=5.0, validator=_seconds)
@@ -106,6 +125,14 @@ class ClientOptions:
     max_line_bytes: int | None = attrs.field(default=16 * 2**20, validator=_positive)
     strict: bool = False
     on_notification: NotificationHandler | None = None
+    log_level: LoggingLevel | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.in_(LEVELS))
+    )
+    on_log: LogHandler | None = None
+    tracing: bool = False
+    validate: bool | Validation = attrs.field(
+        default=False, validator=attrs.validators.instance_of((bool, Validation))
+    )
     on_wire: WireObserver | None = None
 
     def __attrs_post_init__(self) -> None:

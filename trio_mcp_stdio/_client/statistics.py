@@ -36,6 +36,9 @@ class ClientStatistics:
         oversized: lines longer than the bound.
         notifications: notifications received, progress of requests not included.
         notifications_dropped: those that `on_notification` was too slow for.
+        log_messages: log messages among them that could be read.
+        log_messages_dropped: those that `on_log` was too slow for.
+        log_messages_malformed: those that could not be read.
         progress: progress received for requests.
         progress_dropped: updates that a caller was too slow for.
         unknown_progress: progress that belongs to no request that wants it.
@@ -69,6 +72,9 @@ class ClientStatistics:
     oversized: int = 0
     notifications: int = 0
     notifications_dropped: int = 0
+    log_messages: int = 0
+    log_messages_dropped: int = 0
+    log_messages_malformed: int = 0
     progress: int = 0
     progress_dropped: int = 0
     unknown_progress: int = 0
@@ -85,8 +91,8 @@ class ClientStatistics:
 
 def collect(supervisor: Supervisor) -> ClientStatistics:
     """The counters as they stand."""
-    session, queue = supervisor.session, supervisor.notifications
-    if session is None:
+    session, queue, logs = supervisor.session, supervisor.notifications, supervisor.logs
+    if session is None or logs is None:
         return ClientStatistics()
     calls = session.table.statistics()
     return ClientStatistics(
@@ -109,6 +115,9 @@ def collect(supervisor: Supervisor) -> ClientStatistics:
         oversized=session.notes.oversized,
         notifications=session.inbound.notification_count,
         notifications_dropped=0 if queue is None else queue.dropped,
+        log_messages=logs.received,
+        log_messages_dropped=logs.dropped,
+        log_messages_malformed=logs.malformed,
         progress=calls.progress,
         progress_dropped=calls.progress_dropped,
         unknown_progress=calls.unknown_progress,
@@ -121,6 +130,7 @@ def collect(supervisor: Supervisor) -> ClientStatistics:
         stderr_bytes=supervisor.stderr_bytes(),
         callback_errors=session.observer_errors
         + supervisor.callback_errors()
+        + logs.errors
         + (0 if queue is None else queue.errors),
         noise_previews=tuple(session.notes.noise_previews),
     )

@@ -14,18 +14,20 @@ last lines could otherwise never see the end of its input.
 from __future__ import annotations
 
 import enum
+import importlib
 import logging
 import math
-from collections.abc import Callable
-from typing import Any, Final, Literal, final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import attrs
 import trio
 
+from .._connection.logs import LogSink
 from .._connection.loss import Loss
 from .._connection.session import Session
-from .._connection.transports import Endpoint, Transport
-from .._errors import McpError, NegotiationError, RpcError, StartupTimeout
+from .._connection.transports import Endpoint, StdioServer, Transport
+from .._errors import InvalidResult, LocalProtocolError, McpError, NegotiationError, RpcError, StartupTimeout
 from .._io.callbacks import CallbackQueue
 from .._io.nursery import ServiceNursery
 from .._io.waiter import Waiter
@@ -37,7 +39,11 @@ from .._wire.jsonrpc import Failure, Malformed, Success
 from .._wire.methods import Era
 from .._wire.negotiation import AwaitProbe, Incompatible, Initialize, Negotiation, Probe, Ready, Step
 from ..types import Implementation, Notification, ProcessExit, ServerCapabilities
+from .inputs import InputContext, InputRefused
 from .options import ClientOptions
+
+if TYPE_CHECKING:
+    from .tracing import Tracing
 
 __all__ = ["ClientState", "ServerDescription", "Supervisor"]
 
@@ -100,6 +106,7 @@ class Supervisor:
         exit: how the process ended, None before, and where there is none.
         closed: set when everything has ended.
         probed: whether the server was asked for its revision.
+        tracing: records the requests, None when nobody asked for it.
     """
 
     def __init__(self, transport: Transport, options: ClientOptions) -> None:
@@ -115,6 +122,8 @@ class Supervisor:
         self.closed = trio.Event()
         self.probed = False
         self.notifications: CallbackQueue[Notification] | None = None
+        self.logs: LogSink | None = None
+        self.tracing = _load_tracing(transport) if options.tracing else None
         self._incarnation: _Incarnation | None = None
 
     @trio.lowlevel.enable_ki_protection
@@ -179,6 +188,7 @@ class _Incarnation:
             if options.on_notification is None
             else CallbackQueue(options.on_notification, what="notification callback", logger=_logger)
         )
+        self._logs = LogSink(name, options.on_log)
         self._session = Session(
             endpoint.stream,
             name=name,
@@ -187,7 +197,9 @@ class _Incarnation:
             max_unsent_bytes=options.max_unsent_bytes,
             strict=options.strict,
             notifications=self._notifications,
+            logs=self._logs,
             observer=options.on_wire,
+            answer=self._answer,
             on_ending=self._signal_end,
         )
         self.failure: Callable[[], McpError] | None = None
@@ -196,6 +208,7 @@ class _Incarnation:
 
         supervisor.session = self._session
         supervisor.notifications = self._notifications
+        supervisor.logs = self._logs
         process, stderr = endpoint.process, endpoint.stderr
         supervisor.pid = None if process is None else process.pid
         if stderr is not None:
@@ -206,6 +219,7 @@ class _Incarnation:
         """Live through it.  What kept it from serving is left in `failure`."""
         pumps = trio.CancelScope(shield=True)
         async with ServiceNursery() as nursery:
+            self._session.dispatcher.nursery = nursery
             try:
                 nursery.start_soon(self._run_pumps, pumps)
                 nursery.start_soon(self._watch_end)
@@ -213,6 +227,7 @@ class _Incarnation:
                 nursery.start_soon(self._session.watchdog.run)
                 if await self._negotiate(remembered):
                     self._supervisor.state = ClientState.READY
+                    self._set_log_level(nursery)
                     started()
                     await self._over.wait()
             finally:
@@ -230,6 +245,7 @@ class _Incarnation:
                 nursery.start_soon(self._session.pump.run_writer)
                 nursery.start_soon(self._session.pump.run_reader)
                 nursery.start_soon(self._endpoint.run)
+                nursery.start_soon(self._logs.run)
                 if self._notifications is not None:
                     nursery.start_soon(self._notifications.run)
         self._pumps_ended.set()
@@ -307,6 +323,9 @@ class _Incarnation:
         )
         assert session.loss is not None
         closed_here = session.loss.closed_here
+        if self._supervisor.tracing is not None:
+            error = None if closed_here else session.loss.error(server=self._name)
+            self._supervisor.tracing.end_session(error)
         if closed_here:
             with trio.move_on_after(endpoint.flush_limit):
                 await session.pump.flush()
@@ -319,11 +338,24 @@ class _Incarnation:
         self._supervisor.exit = exit
         if self._notifications is not None:
             self._notifications.close()
+        self._logs.close()
         # What was read before the end still reaches files and callbacks, as far as they keep up.
         with trio.move_on_after(CALLBACK_LIMIT):
             await self._pumps_ended.wait()
         if exit is not None:
             _logger.debug("%s: %r", self._name, exit)
+
+    async def _answer(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Answer a request of a legacy server."""
+        server = self._supervisor.server
+        context = InputContext(server=self._name, era=Era.LEGACY)
+        version = methods.LEGACY_VERSIONS[0] if server is None else server.protocol_version
+        try:
+            return await self._options.inputs.answer(method, params, context, version)
+        except InputRefused as refused:
+            raise RpcError(refused.code, str(refused)) from None
+        except InvalidResult as error:
+            raise RpcError(methods.INVALID_PARAMS, f"malformed params: {'; '.join(error.problems)}") from None
 
     # --- the negotiation ---
 
@@ -394,14 +426,17 @@ class _Incarnation:
             return methods.DISCOVER, {"_meta": self._request_meta(step.version)}
         return methods.INITIALIZE, {
             "protocolVersion": step.version,
-            "capabilities": unstructure(self._options.capabilities),
+            "capabilities": self._announced(legacy=True),
             "clientInfo": unstructure(self._options.info),
         }
+
+    def _announced(self, *, legacy: bool) -> dict[str, Any]:
+        return unstructure(self._options.inputs.announce(self._options.capabilities, legacy=legacy))
 
     def _request_meta(self, version: str) -> dict[str, Any]:
         meta: dict[str, Any] = {
             methods.META_VERSION: version,
-            methods.META_CAPABILITIES: unstructure(self._options.capabilities),
+            methods.META_CAPABILITIES: self._announced(legacy=False),
         }
         if self._options.send_client_info:
             meta[methods.META_CLIENT_INFO] = unstructure(self._options.info)
@@ -444,6 +479,8 @@ class _Incarnation:
         else:
             meta = result.get("_meta")
             info = meta.get(methods.META_SERVER_INFO) if isinstance(meta, dict) else None
+        if supervisor.tracing is not None:
+            supervisor.tracing.begin_session(ready.version)
         session.settle_era(
             ready.era, ready.version, self._request_meta(ready.version) if ready.era is Era.MODERN else {}
         )
@@ -457,6 +494,29 @@ class _Incarnation:
             instructions=instructions if isinstance(instructions, str) else UNSET,
             supported_versions=tuple(supported) if isinstance(supported, list) else (),
         )
+
+    def _set_log_level(self, nursery: trio.Nursery) -> None:
+        """Ask a legacy server for the log messages wanted, before anything else is asked of it."""
+        level, server, session = self._options.log_level, self._supervisor.server, self._session
+        assert server is not None
+        if level is None or server.era is Era.MODERN or session.loss is not None:
+            return
+        if server.capabilities.logging is UNSET:
+            _logger.debug("%s: it announced no logging, so no log level is set", self._name)
+            return
+        waiter = Waiter()
+        call = session.open_negotiation_call(methods.SET_LEVEL, {"level": level}, waiter.wake)
+        nursery.start_soon(self._await_log_level, call, waiter)
+
+    async def _await_log_level(self, call: Call, waiter: Waiter) -> None:
+        limit = self._options.request_timeout
+        with trio.CancelScope(deadline=math.inf if limit is None else trio.current_time() + limit):
+            while call.outcome is None:
+                await waiter.wait()
+        if call.outcome is None:
+            self._session.table.abandon(call, "")
+        if not isinstance(call.outcome, (Success, LostCall)):
+            _logger.warning("%s: it did not accept the log level", self._name)
 
     def _incompatibility(self, step: Incompatible, began: float) -> Callable[[], McpError]:
         def make() -> McpError:
@@ -476,3 +536,18 @@ class _Incarnation:
             )
 
         return make
+
+
+def _load_tracing(transport: Transport) -> Tracing:
+    """Load the module that records requests, whose import needs a package of an extra."""
+    try:
+        module = importlib.import_module(".tracing", __package__)
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("opentelemetry"):
+            raise
+        raise LocalProtocolError(
+            "ClientOptions(tracing=True) needs OpenTelemetry: install trio_mcp_stdio[otel]",
+            server=transport.name,
+        ) from error
+    tracing: Tracing = module.Tracing("pipe" if isinstance(transport, StdioServer) else None)
+    return tracing

@@ -29,8 +29,11 @@ from .._wire.jsonrpc import (
 from .._wire.lines import LineSplitter, Oversized, OversizedStage
 from .._wire.methods import Era
 from ..types import Notification as PublicNotification
+from .dispatch import Dispatcher
+from .logs import LogSink
 from .loss import Loss
 from .notes import Notes
+from .subscription import Subscriptions
 
 __all__ = ["Inbound"]
 
@@ -52,8 +55,11 @@ class Inbound:
         max_line_bytes: bound on one line.
         strict: end the connection at what is otherwise tolerated.
         notifications: takes notifications, None to drop them.
+        logs: takes log messages, beside that.
         observe: called with each line, None for nobody.
-        reply: sends an answer to a request of the peer.
+        dispatcher: takes requests of the peer.
+        subscriptions: take what the peer tells of its changes.
+        reply: sends an answer that needs no handler.
         end: called with a fault that no connection survives; no line is looked at after it.
 
     Attributes:
@@ -69,7 +75,10 @@ class Inbound:
         max_line_bytes: int | None,
         strict: bool,
         notifications: CallbackQueue[PublicNotification] | None,
+        logs: LogSink,
         observe: Callable[[bytes], None] | None,
+        dispatcher: Dispatcher,
+        subscriptions: Subscriptions,
         reply: Callable[[bytes], None],
         end: Callable[[Loss], None],
     ) -> None:
@@ -79,7 +88,10 @@ class Inbound:
         self._max_line_bytes = max_line_bytes
         self._strict = strict
         self._notifications = notifications
+        self._logs = logs
         self._observe = observe
+        self._dispatcher = dispatcher
+        self._subscriptions = subscriptions
         self._reply = reply
         self._end = end
         self._era: Era | None = None
@@ -153,13 +165,31 @@ class Inbound:
 
     def _on_message(self, message: Message) -> None:
         self._messages += 1
+        if isinstance(message, Notification) and message.method == methods.CANCELLED:
+            self._on_cancelled(message)
+            return
         rest = self._table.receive(message)
         if isinstance(rest, Notification):
             self.notification_count += 1
+            self._subscriptions.deliver(rest)
+            if rest.method == methods.LOG_MESSAGE:
+                self._logs.receive(rest.params)
             if self._notifications is not None:
                 self._notifications.put(PublicNotification(method=rest.method, params=rest.params))
         elif isinstance(rest, Request):
             self._on_request(rest)
+
+    def _on_cancelled(self, notice: Notification) -> None:
+        """The peer cancels: a request of its own, or a subscription; nothing else is its to cancel."""
+        self.notification_count += 1
+        request_id = notice.params.get("requestId")
+        listen = self._subscriptions.cancelled_by_peer(request_id)
+        if listen is not None:
+            self._table.forget(listen)
+        elif not self._dispatcher.cancel(request_id, notice.params.get("reason")):
+            self._table.receive(notice)
+        if self._notifications is not None:
+            self._notifications.put(PublicNotification(method=notice.method, params=notice.params))
 
     def _on_request(self, request: Request) -> None:
         """A request of the peer: an answer in the legacy era, a violation in the modern one."""
@@ -167,8 +197,10 @@ class Inbound:
             self._fatal(f"the server sends {request.method} itself: does it merely echo its input?")
         elif self._era is None and len(self._held) < MAX_HELD:
             self._held.append(request)
+        elif self._era is Era.LEGACY and request.method == methods.PING:
+            self._reply(encode_success(request.id, b"{}"))
         elif self._era is Era.LEGACY:
-            self._reply(_answer(request))
+            self._dispatcher.start([request])
         else:
             self._notes.add_violation("a request, which only clients may send", request.method[:MAX_NAME])
 
@@ -197,23 +229,25 @@ class Inbound:
             if self._strict:
                 self._fatal(f"an array of messages: {preview(line)}")
                 return
-        answers: list[bytes] = []
-        refused = False
+        pongs: list[bytes] = []
+        requests: list[Request] = []
         for item in batch.messages:
             if isinstance(item, Malformed):
                 self._on_malformed(item)
             elif isinstance(item, Tolerated):
                 self._on_tolerated(item, line)
             elif isinstance(item, Request) and self._era is Era.LEGACY:
-                if batches_exist:
-                    answers.append(_answer(item).rstrip(b"\n"))
+                if item.method == methods.PING:
+                    pongs.append(encode_success(item.id, b"{}"))
                 else:
-                    refused = True
+                    requests.append(item)
             else:
                 self._on_message(item)
-        if answers:
-            self._reply(b"[%b]\n" % b",".join(answers))
-        elif refused:
+        if not (pongs or requests):
+            return
+        if batches_exist:
+            self._dispatcher.start(requests, ready=pongs, batch=True)
+        else:
             self._reply(
                 encode_failure(None, methods.INVALID_REQUEST, "Batches do not exist in this revision")
             )
@@ -271,10 +305,3 @@ class Inbound:
     def _fatal(self, text: str) -> None:
         self._dead = True
         self._end(Loss(reason=text, fault=lambda: RemoteProtocolError(text)))
-
-
-def _answer(request: Request) -> bytes:
-    if request.method == methods.PING:
-        return encode_success(request.id, b"{}")
-    message = f"Method not found: {request.method[:MAX_NAME]}"
-    return encode_failure(request.id, methods.METHOD_NOT_FOUND, message)

@@ -10,7 +10,7 @@ import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import trio
 
@@ -27,15 +27,22 @@ from .._io.pump import Pump
 from .._io.waiter import Waiter
 from .._wire import methods
 from .._wire.calls import Call, CallTable, LostCall, Outcome, TooLong
-from .._wire.codec import encode_params, splice_meta
+from .._wire.codec import encode_params, splice_meta, unstructure
 from .._wire.jsonrpc import Failure, Malformed, Success, encode_request, preview
 from .._wire.methods import Era
+from .._wire.trace_context import TRACE_KEYS, check_trace_member
 from ..types import Notification, ProgressUpdate
 from .admission import Admission
+from .dispatch import Dispatcher
 from .inbound import Inbound
+from .logs import LogSink
 from .loss import Loss
 from .notes import Notes
+from .subscription import Subscription, Subscriptions
 from .watchdog import Guard, Watchdog
+
+if TYPE_CHECKING:
+    from ..types import SubscriptionFilter
 
 __all__ = ["ProgressHandler", "Session", "WireObserver"]
 
@@ -54,11 +61,13 @@ class Session:
     Args:
         stream: the connected stream.
         name: server name, for logs and errors.
+        answer: gives the result of a request of the peer, in the legacy era.
         on_ending: called once with the reason when the stream ends, breaks, or the peer sends what
             no connection survives.
 
     Attributes:
         table: the calls.
+        dispatcher: the peer's requests.
         inbound: what the peer sends.
         notes: what was not quite right about it.
         loss: what ended the connection, None while it lives.
@@ -77,7 +86,9 @@ class Session:
         max_unsent_bytes: int,
         strict: bool,
         notifications: CallbackQueue[Notification] | None,
+        logs: LogSink,
         observer: WireObserver | None,
+        answer: Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]],
         on_ending: Callable[[Loss], None],
     ) -> None:
         self.name = name
@@ -85,14 +96,19 @@ class Session:
         self.stdout_ended = trio.Event()
         self.timed_out = self.observer_errors = 0
         self.notes = Notes(name)
-        self.table = CallTable(strict=strict, note=self.notes.add_oddity)
+        self.table = CallTable(strict=strict, max_reply_bytes=max_unsent_bytes, note=self.notes.add_oddity)
+        self.subscriptions = Subscriptions(notes=self.notes, server=name)
+        self.dispatcher = Dispatcher(answer, reply=self._reply, name=name)
         self.inbound = Inbound(
             table=self.table,
             notes=self.notes,
             max_line_bytes=max_line_bytes,
             strict=strict,
             notifications=notifications,
+            logs=logs,
             observe=None if observer is None else lambda line: self._observe("receive", line),
+            dispatcher=self.dispatcher,
+            subscriptions=self.subscriptions,
             reply=self._reply,
             end=self._end,
         )
@@ -131,12 +147,16 @@ class Session:
         idle_timeout: float | None = None,
         on_progress: ProgressHandler | None = None,
         meta: Mapping[str, Any] | None = None,
+        request_id: int | None = None,
     ) -> dict[str, Any]:
         """Send a request and wait for its result.
 
         One request is one cancel scope, which also holds the waiting for a slot.  However it is left
         without an answer, `CallTable.abandon` decides what goes out: nothing if no byte of the request
         did, else one `notifications/cancelled`.
+
+        Args:
+            request_id: an id that the call table has reserved; None to have it reserve one.
 
         Raises:
             LocalProtocolError: the parameters cannot be encoded; nothing was queued.
@@ -146,7 +166,8 @@ class Session:
             ConnectionLost: the connection ended first.
         """
         table = self.table
-        request_id = table.reserve_id()
+        if request_id is None:
+            request_id = table.reserve_id()
         wants_progress = on_progress is not None or idle_timeout is not None
         try:
             line = self._encode(request_id, method, params, request_id if wants_progress else None, meta)
@@ -272,6 +293,67 @@ class Session:
         self.table.notify(method, body)
         self.pump.kick()
 
+    async def listen(self, requested: SubscriptionFilter, timeout: float | None) -> Subscription:
+        """Open a subscription of a modern connection; returns when the server has acknowledged it.
+
+        It holds no slot, and only the acknowledgement has a limit.  Pair it with `unlisten`.
+
+        Raises:
+            RequestTimeout: the acknowledgement did not come within `timeout` seconds.
+            RpcError: the server refused.
+            ConnectionLost: the connection has ended.
+        """
+        request_id = self.table.reserve_id()
+        params = {"notifications": unstructure(requested)}
+        line = self._encode(request_id, methods.LISTEN, params, None, None)
+        began = trio.current_time()
+        subscription = self.subscriptions.add(requested)
+        scope = trio.CancelScope()
+        guard = self.watchdog.watch(scope, timeout, None)
+        try:
+            with scope:
+                if not self._admission.enter_nowait(len(line), slots=0):
+                    await self._admission.enter(len(line), slots=0)
+                if self.loss is not None:
+                    await trio.lowlevel.checkpoint()
+                    raise self.loss.error(server=self.name, method=methods.LISTEN)
+                call = self.table.open(
+                    request_id,
+                    methods.LISTEN,
+                    line,
+                    wake=lambda: self.subscriptions.wake(subscription),
+                    listen=True,
+                )
+                self.subscriptions.bind(subscription, call)
+                self.pump.kick()
+                await subscription.acknowledged()
+                if call.outcome is not None and not isinstance(call.outcome, Success):
+                    raise self.error_for(methods.LISTEN, call.outcome)
+                return subscription
+        except BaseException:
+            self.unlisten(subscription)
+            raise
+        finally:
+            self.watchdog.forget(guard)
+        self.unlisten(subscription)
+        self.timed_out += 1
+        assert timeout is not None
+        raise RequestTimeout(
+            method=methods.LISTEN,
+            request_id=request_id,
+            timeout=timeout,
+            elapsed=trio.current_time() - began,
+            received=self.received_since(began),
+            server=self.name,
+        )
+
+    def unlisten(self, subscription: Subscription) -> None:
+        """Leave a subscription: one notice, if the server has heard of it and has not ended it."""
+        call = subscription.call
+        self.subscriptions.remove(subscription)
+        if call is not None and self.table.abandon(call, "the subscription was left"):
+            self.pump.kick()
+
     def open_negotiation_call(self, method: str, params: Mapping[str, Any], wake: Callable[[], None]) -> Call:
         """Queue a call of the negotiation, which is never cancelled on the wire."""
         if self.loss is not None:
@@ -290,6 +372,7 @@ class Session:
         """The negotiation is over: fix the era, and deal with what the peer asked meanwhile."""
         self._version = version
         self._meta = encode_params(meta)[1:-1] if meta else b""
+        self.subscriptions.era = era
         self.inbound.settle(era, version)
 
     def lose(self, loss: Loss) -> None:
@@ -300,6 +383,7 @@ class Session:
         self._ending = True
         self.notes.after_eof = loss.closed_here
         self.table.fail_all(loss)
+        self.subscriptions.lose_all(loss.error(server=self.name))
         self._admission.close()
 
     def received_since(self, began: float, lines_before: int = 0) -> tuple[str, ...]:
@@ -329,6 +413,8 @@ class Session:
             for key in meta:
                 if key in _PROTOCOL_KEYS:
                     raise LocalProtocolError(f"_meta key {key!r} is set by the client itself")
+                if key in TRACE_KEYS:
+                    check_trace_member(key, meta[key])
             members.append(encode_params(meta)[1:-1])
         if token is not None:
             members.append(b'"progressToken":%d' % token)

@@ -36,6 +36,7 @@ from .jsonrpc import (
     RequestId,
     Success,
     encode_notification,
+    encode_request,
 )
 
 __all__ = ["Call", "CallState", "CallStatistics", "CallTable", "LostCall", "Oddity", "Outcome", "TooLong"]
@@ -101,6 +102,7 @@ class Call:
         "end",
         "id",
         "line",
+        "listen",
         "method",
         "outcome",
         "progress",
@@ -118,7 +120,9 @@ class Call:
         wake: Callable[[], None],
         cancellable: bool,
         wants_progress: bool,
+        listen: bool,
     ) -> None:
+        self.listen = listen
         self.id = request_id
         self.method = method
         self.line: bytes | None = line
@@ -218,16 +222,23 @@ class CallTable:
         wake: Callable[[], None],
         cancellable: bool = True,
         wants_progress: bool = False,
+        listen: bool = False,
     ) -> Call:
         """Enter a request and queue its line.  From here on its answer can be matched.
 
         `wake` is called, from `receive` or `fail_all`, each time there is something new for the caller
-        and at its end.
+        and at its end.  A `listen` stays open as long as its subscription, and counts as no call in flight.
         """
         if request_id in self._calls:
             raise ValueError(f"request id {request_id!r} is in use")
         call = Call(
-            request_id, method, line, wake=wake, cancellable=cancellable, wants_progress=wants_progress
+            request_id,
+            method,
+            line,
+            wake=wake,
+            cancellable=cancellable,
+            wants_progress=wants_progress,
+            listen=listen,
         )
         self._calls[request_id] = self._queue[request_id] = call
         self._unsent += len(line)
@@ -246,14 +257,24 @@ class CallTable:
         self._settle(call)
         if not written:
             return False
-        self._abandoned[call.id] = None
-        if len(self._abandoned) > MAX_ABANDONED:
-            self._abandoned.popitem(last=False)
+        self._remember_abandoned(call.id)
         if not call.cancellable:
             return False
         self._cancelled += 1
         self._post(methods.CANCELLED, {"requestId": call.id, "reason": reason})
         return True
+
+    def forget(self, call: Call) -> None:
+        """The peer has ended a request of this side: no notice is due, and a late answer is no surprise."""
+        if call.state is not CallState.SETTLED:
+            self._settle(call)
+            self._remember_abandoned(call.id)
+
+    def post_request(self, method: str, params: bytes) -> None:
+        """Queue a request whose answer nobody waits for, ahead of queued requests."""
+        request_id = self.reserve_id()
+        self._append_control(encode_request(request_id, method, params))
+        self._remember_abandoned(request_id)
 
     def notify(self, method: str, params: bytes | None) -> None:
         """Queue a notification, ahead of queued requests."""
@@ -386,7 +407,7 @@ class CallTable:
     def statistics(self) -> CallStatistics:
         """A snapshot of the counters."""
         return CallStatistics(
-            in_flight=len(self._calls),
+            in_flight=sum(not call.listen for call in self._calls.values()),
             queued=len(self._queue),
             requests=self._requests,
             answered=self._answered,
@@ -471,6 +492,11 @@ class CallTable:
             )
         return None
 
+    def _remember_abandoned(self, request_id: RequestId) -> None:
+        self._abandoned[request_id] = None
+        if len(self._abandoned) > MAX_ABANDONED:
+            self._abandoned.popitem(last=False)
+
     def _take_late(self, request_id: RequestId) -> None:
         del self._abandoned[request_id]
         self._late += 1
@@ -486,7 +512,9 @@ class CallTable:
             self._note(Oddity.NULL_ID_ERROR, f"code {message.code}: {message.message:.200}")
             if message.code == methods.METHOD_NOT_FOUND and self._notified:
                 return None
-        written = [call for call in self._calls.values() if call.state is CallState.WRITTEN]
+        written = [
+            call for call in self._calls.values() if call.state is CallState.WRITTEN and not call.listen
+        ]
         return written[0] if len(written) == 1 else None
 
     def _receive_progress(self, params: dict[str, Any]) -> None:

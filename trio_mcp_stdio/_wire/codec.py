@@ -18,7 +18,7 @@ import msgspec
 from .._errors import LocalProtocolError
 from .convert import UNSET, Record, lenient, structure, to_wire
 
-__all__ = ["MAX_DEPTH", "encode_params", "lenient", "splice_meta", "structure", "unstructure"]
+__all__ = ["MAX_DEPTH", "as_json", "encode_params", "lenient", "splice_meta", "structure", "unstructure"]
 
 MAX_DEPTH: Final = 256
 """Deepest nesting that is sent; peers' parsers give up at some depth as well."""
@@ -54,6 +54,15 @@ def encode_params(params: Mapping[str, Any] | None) -> bytes:
         return _encode(_plain(params, "", MAX_DEPTH))
     except RecursionError:
         raise LocalProtocolError("params: nested too deep for the stack that is left") from None
+
+
+def as_json(params: Mapping[str, Any] | None) -> Any:
+    """What parameters are on the wire: a copy in which data classes, enums and the like are plain JSON.
+
+    Raises:
+        LocalProtocolError: as `encode_params`.
+    """
+    return msgspec.json.decode(encode_params(params))
 
 
 def splice_meta(params: bytes, meta: bytes) -> bytes:

@@ -36,6 +36,7 @@ __all__ = [
     "encode_notification",
     "encode_request",
     "encode_success",
+    "encode_value",
     "find_id",
     "preview",
 ]
@@ -397,7 +398,7 @@ def _quoted(method: str) -> bytes:
 def encode_request(request_id: RequestId, method: str, params: bytes) -> bytes:
     """A request line, newline included; `params` is an encoded object."""
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n' % (
-        b"%d" % request_id if type(request_id) is int else _encode_back(request_id),
+        b"%d" % request_id if type(request_id) is int else encode_value(request_id),
         _quoted(method),
         params,
     )
@@ -412,7 +413,7 @@ def encode_notification(method: str, params: bytes | None) -> bytes:
 
 def encode_success(request_id: RequestId, result: bytes) -> bytes:
     """An answer line with an encoded result."""
-    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (_encode_back(request_id), result)
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (encode_value(request_id), result)
 
 
 def encode_failure(
@@ -427,12 +428,12 @@ def encode_failure(
     if data is not UNSET:
         error["data"] = data
     if isinstance(request_id, UnsetType):
-        return b'{"jsonrpc":"2.0","error":%b}\n' % _encode_back(error)
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (_encode_back(request_id), _encode_back(error))
+        return b'{"jsonrpc":"2.0","error":%b}\n' % encode_value(error)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}\n' % (encode_value(request_id), encode_value(error))
 
 
-def _encode_back(value: Any) -> bytes:
-    """Encode what may come from the peer: a lone surrogate came in as an escape, and goes back as one."""
+def encode_value(value: Any) -> bytes:
+    """Encode what may come from the peer: a lone surrogate came in as an escape, and becomes one again."""
     try:
         return _encode(value)
     except (OverflowError, UnicodeEncodeError):
