@@ -74,7 +74,7 @@ def test_queued_call_leaves_no_trace() -> None:
     assert call.state is CallState.SETTLED
     assert call.outcome is None
     assert not woken
-    assert table.unsent_bytes == 0
+    assert table.count_unsent() == 0
     assert not table.has_output
     assert table.take_batch() is None
 

@@ -388,8 +388,8 @@ class CallTableMachine(RuleBasedStateMachine):
         waiting = [*self.control, *self.replies, *[model.line for model in self.queue]]
         statistics = self.table.statistics()
         assert self.table.has_output == bool(waiting)
-        assert self.table.unsent_bytes == sum(map(len, waiting)) + len(self.out) - self.sent
-        assert statistics.unsent_bytes == self.table.unsent_bytes
+        assert self.table.count_unsent() == sum(map(len, waiting)) + len(self.out) - self.sent
+        assert statistics.unsent_bytes == self.table.count_unsent()
         assert statistics.bytes_sent == self.sent
 
     @invariant()
@@ -431,7 +431,7 @@ class CallTableMachine(RuleBasedStateMachine):
         never = {i for i, model in self.models.items() if model.state == "abandoned" and i not in requested}
         assert not never & set(cancelled)
         assert requested == sorted(requested)
-        assert self.table.unsent_bytes == 0
+        assert self.table.count_unsent() == 0
         assert not self.table.has_output
         self.table.fail_all(None)
         for model in self.models.values():

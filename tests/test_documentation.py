@@ -392,7 +392,8 @@ def test_every_method_of_a_client_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ClientOptions", "StdioServer", "StreamTransport", "ShutdownTimeouts", "RequestOptions"]
+    "name",
+    ["ClientOptions", "Validation", "StdioServer", "StreamTransport", "ShutdownTimeouts", "RequestOptions"],
 )
 def test_settings_and_their_defaults_in_the_reference(name: str) -> None:
     (table,) = [table for table in tables_of(REFERENCE) if table.heading == name]

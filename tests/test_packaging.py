@@ -67,7 +67,8 @@ def test_the_metadata_of_the_wheel(wheel: zipfile.ZipFile, metadata: Message) ->
     assert metadata["Requires-Python"] == ">=3.11"
     assert metadata["License-Expression"] == "MIT"
     assert any(name.endswith("/licenses/LICENSE") for name in wheel.namelist())
-    assert set(metadata.get_all("Provides-Extra", [])) == {"cli", "test", "dev", "docs", "trio-typing"}
+    extras = {"cli", "validate", "otel", "test", "dev", "docs", "trio-typing"}
+    assert set(metadata.get_all("Provides-Extra", [])) == extras
 
 
 def test_only_four_packages_are_needed_at_run_time(metadata: Message) -> None:

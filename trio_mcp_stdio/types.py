@@ -1135,3 +1135,51 @@ if not TYPE_CHECKING:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__all__})
+
+
+# --- The hot path ---------------------------------------------------------------------------------
+
+_PLAIN_RESULT: Final = frozenset({"content", "isError", "structuredContent", "resultType", "_meta"})
+_PLAIN_TEXT: Final = frozenset({"type", "text"})
+
+
+def _call_tool_result_hook(cls: Any, conv: Any) -> convert.Hook:
+    """The general hook, with a short cut for what nearly every tool answers: text blocks without extras."""
+    general = convert.model_hook(cls, conv)
+
+    def structure_call_tool_result(value: Any, _: Any) -> Any:
+        if value.__class__ is not dict or not value.keys() <= _PLAIN_RESULT:
+            return general(value, cls)
+        content, is_error = value.get("content"), value.get("isError", UNSET)
+        result_type, meta = value.get("resultType", UNSET), value.get("_meta", UNSET)
+        if (
+            content.__class__ is not list
+            or not (is_error is False or is_error is UNSET or is_error is True)
+            or not (result_type.__class__ is str or result_type is UNSET)
+            or not (meta.__class__ is dict or meta is UNSET)
+        ):
+            return general(value, cls)
+        blocks = []
+        for block in content:
+            if block.__class__ is not dict or block.keys() != _PLAIN_TEXT or block["type"] != "text":
+                return general(value, cls)
+            text = block["text"]
+            if text.__class__ is not str:
+                return general(value, cls)
+            blocks.append(TextContent(text=text))
+        return CallToolResult(
+            content=tuple(blocks),
+            structured_content=value.get("structuredContent", UNSET),
+            is_error=is_error,
+            meta=meta,
+            result_type=result_type,
+        )
+
+    return structure_call_tool_result
+
+
+def _register(conv: Any) -> None:
+    conv.register_structure_hook_factory(lambda cls: cls is CallToolResult, _call_tool_result_hook)
+
+
+convert.extend(_register)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 import click
 
-from .. import UNSET, Client, MethodNotFound, UnsetType
+from .. import UNSET, Client, MethodNotFound, Pages, UnsetType
 from .._wire.codec import unstructure
 from ..types import Prompt, Resource, ResourceTemplate, Tool
 from .exits import Exit
@@ -39,10 +39,15 @@ class Kind:
     row: Callable[[Any], tuple[str, ...]]
 
     async def fetch(self, client: Client) -> Sequence[Any]:
-        """Every page of it."""
+        """Every page of it; what cannot be read is left out, with a note."""
         name = "resource_templates" if self.option == "templates" else self.option
-        ask: Callable[[], Awaitable[Sequence[Any]]] = getattr(client, f"all_{name}")
-        return await ask()
+        pages: Pages[Any] = getattr(client, f"{name.removesuffix('s')}_pages")()
+        items: list[Any] = []
+        async for page in pages:
+            items += getattr(page, name)
+            for problem in page.problems:
+                note(f"left out, because it cannot be read: {problem}")
+        return items
 
 
 def _said(*texts: str | UnsetType) -> str:

@@ -799,6 +799,8 @@ class Client:
             problem = f"resultType: {kind!r:.80} is not defined for this method"
             raise InvalidResult(method=method, problems=[problem], server=self.name)
         try:
+            if cls is CallToolResult:  # nothing more is to be done with it
+                return structure(cls, result, method=method)
             read = read_result(cls, result, method=method)
         except InvalidResult as error:
             error.server = self.name
@@ -829,7 +831,9 @@ class Client:
         if idle_timeout is not None:
             check_limit("idle_timeout", idle_timeout)
         if log_level is DEFAULT:
-            log_level = supervisor.options.log_level if self.era is Era.MODERN else None
+            log_level = supervisor.options.log_level
+            if log_level is not None and self.era is Era.LEGACY:
+                log_level = None  # the session was told
         elif log_level is not None:
             self._check_log_level(log_level)
             if self.era is Era.LEGACY:

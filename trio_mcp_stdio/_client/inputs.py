@@ -6,14 +6,16 @@ with the answers; in the legacy era it sends requests of its own.  The handlers 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
+from urllib.parse import unquote
 
 import attrs
 import trio
 
 from .. import types
-from .._errors import InputRequiredError, InvalidResult, LocalProtocolError
+from .._errors import InputRequiredError, InvalidResult, LocalProtocolError, McpError
 from .._wire import methods
 from .._wire.codec import structure, unstructure
 from .._wire.convert import UNSET
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["InputContext", "InputHandlers", "InputRefused", "answer_all"]
 
 T = TypeVar("T")
+
+USER_REJECTED: Final = -1
+
+_KINDS: Final = (methods.ELICIT, methods.SAMPLE, methods.ROOTS_LIST)
 
 
 @final
@@ -131,6 +137,8 @@ class InputHandlers:
             changes["sampling"] = {"tools": {}} if self.sample_tools else {}
         if self.roots is not None:
             changes["roots"] = {"listChanged": True} if legacy and self.roots_changes else {}
+        for name, settings in changes.items():
+            changes[name] = {**(getattr(capabilities, name) or {}), **settings}
         return attrs.evolve(capabilities, **changes) if changes else capabilities
 
     async def answer(
@@ -197,22 +205,16 @@ class InputHandlers:
         if result is None:
             raise InputRefused(USER_REJECTED, "the user rejected the sampling request")
         _check_type(result, types.CreateMessageResult)
-        if isinstance(result.content, tuple) and version < "2025-11-25":
-            raise LocalProtocolError(
-                f"a sampling result is one block in revision {version}, not several", server=context.server
-            )
+        _check_blocks(result, version)
         return unstructure(result)
 
     async def _list_roots(
         self, roots: Sequence[Root] | RootsHandler, context: InputContext
     ) -> dict[str, Any]:
-        listed = roots if isinstance(roots, Sequence) else await roots(context)
+        listed = tuple(roots if isinstance(roots, Sequence) else await roots(context))
         for root in listed:
             _check_root(root)
-        return unstructure(types.ListRootsResult(roots=tuple(listed)))
-
-
-USER_REJECTED = -1
+        return unstructure(types.ListRootsResult(roots=listed))
 
 
 def _check_type(result: object, cls: type) -> None:
@@ -221,22 +223,36 @@ def _check_type(result: object, cls: type) -> None:
 
 
 def _check_root(root: Root) -> None:
+    _check_type(root, types.Root)
     if not root.uri.startswith("file://"):
         raise LocalProtocolError(f"a root has to be a file:// URI, not {root.uri!r:.200}")
-    if ".." in root.uri.replace("\\", "/").split("/"):
+    if ".." in re.split(r"[/\\?#]", unquote(root.uri)):
         raise LocalProtocolError(f"a root must not hold '..': {root.uri!r:.200}")
+
+
+def _check_blocks(result: CreateMessageResult, version: str) -> None:
+    """Refuse what the revision does not have (the peer could not read it)."""
+    if isinstance(result.content, tuple) and version < "2025-11-25":
+        raise LocalProtocolError(f"a sampling result is one block in revision {version}, not several")
+    for block in result.blocks:
+        if isinstance(block, types.ToolUseContent | types.ToolResultContent) and version < "2025-11-25":
+            raise LocalProtocolError(f"sampling has no tools in revision {version}")
+        if isinstance(block, types.AudioContent) and version < "2025-03-26":
+            raise LocalProtocolError(f"there is no audio in revision {version}")
 
 
 def _check_tool_results(asked: CreateMessageRequestParams) -> None:
     """A message with tool results holds nothing else, and answers the tool uses before it (2025-11-25)."""
-    wanted: set[str] = set()
+    wanted: list[str] = []
     for message in asked.messages:
         results = [block for block in message.blocks if isinstance(block, types.ToolResultContent)]
         if results and len(results) < len(message.blocks):
             raise InputRefused(methods.INVALID_PARAMS, "a message mixes tool results with other content")
-        if wanted and {block.tool_use_id for block in results} != wanted:
-            raise InputRefused(methods.INVALID_PARAMS, "tool results are missing for earlier tool uses")
-        wanted = {block.id for block in message.blocks if isinstance(block, types.ToolUseContent)}
+        if sorted(block.tool_use_id for block in results) != wanted:
+            raise InputRefused(methods.INVALID_PARAMS, "tool results do not match the tool uses before them")
+        wanted = sorted(block.id for block in message.blocks if isinstance(block, types.ToolUseContent))
+    if wanted:
+        raise InputRefused(methods.INVALID_PARAMS, "tool results are missing for the last tool uses")
 
 
 async def answer_all(
@@ -250,20 +266,25 @@ async def answer_all(
 ) -> dict[str, Any]:
     """Answer all questions of an interim result side by side; returns the answers under the same keys.
 
+    The first failure cancels the other handlers: without all answers there is no use for any.
+
     Raises:
         InputRequiredError: a question has no handler, or was declined.
         InvalidResult, LocalProtocolError: as `InputHandlers.answer`; and whatever a handler raises.  With
             several failures the first in the order of the keys is raised, the others are noted on it.
     """
+    problems = [
+        f"inputRequests[{key!r:.80}]: asks for nothing that the specification knows"
+        for key, request in requests.items()
+        if not isinstance(request, Mapping) or request.get("method") not in _KINDS
+    ]
+    if problems:
+        raise InvalidResult(method=method, problems=problems, server=server)
     answers: dict[str, Any] = {}
     failures: dict[str, Exception] = {}
 
     async def answer(key: str, request: Any) -> None:
         try:
-            if not isinstance(request, Mapping) or not isinstance(request.get("method"), str):
-                raise InvalidResult(
-                    method=method, problems=[f"inputRequests[{key!r}]: is no request"], server=server
-                )
             params = request.get("params")
             context = InputContext(server=server, era=Era.MODERN, method=method, key=key)
             answers[key] = await handlers.answer(
@@ -274,7 +295,11 @@ async def answer_all(
                 method=method, result=result, reason=f"{refused} (asked for as {key!r})", server=server
             )
         except Exception as error:
+            if isinstance(error, McpError) and error.server is None:
+                error.server = server
             failures[key] = error
+        if failures:
+            nursery.cancel_scope.cancel(reason="an input failed")
 
     async with trio.open_nursery() as nursery:
         for key, request in requests.items():

@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, final
 
+import trio
+
 from .._connection.session import Session
 from .._connection.subscription import Subscription, legacy_honored, wanted_uris
-from .._errors import RpcError
+from .._errors import LocalProtocolError, RpcError
 from .._wire import methods
 from .._wire.codec import encode_params
 from .._wire.convert import UNSET
@@ -47,11 +49,18 @@ class Listening:
         self._timeout = timeout
         self._subscription: Subscription | None = None
         self._uris: list[str] = []
+        self._entered = False
 
     async def __aenter__(self) -> Subscription:
+        if self._entered:
+            raise LocalProtocolError("what listen() returns can be entered once", server=self._session.name)
+        self._entered = True
         if self._era is Era.MODERN:
             self._subscription = await self._session.listen(self._requested, self._timeout)
             return self._subscription
+        await trio.lowlevel.checkpoint()
+        if self._session.loss is not None:
+            raise self._session.loss.error(server=self._session.name)
         subscriptions = self._session.subscriptions
         self._subscription = subscription = subscriptions.add(self._requested)
         try:
@@ -79,7 +88,7 @@ class Listening:
         assert subscription is not None
         session.unlisten(subscription)
         for uri in self._uris:
-            if session.subscriptions.count_uri(uri, -1) == 0 and session.loss is None:
+            if session.subscriptions.drop_uri(uri) and session.loss is None:
                 session.table.post_request(methods.UNSUBSCRIBE, encode_params({"uri": uri}))
                 session.pump.kick()
         self._uris.clear()
@@ -94,12 +103,12 @@ class Listening:
     async def _subscribe(self, uri: str) -> bool:
         """One `resources/subscribe` serves all who want a URI; False when the server refuses."""
         self._uris.append(uri)
-        if self._session.subscriptions.count_uri(uri, 1) > 1:
-            return True
         try:
-            await self._request(methods.SUBSCRIBE, {"uri": uri})
+            await self._session.subscriptions.want_uri(
+                uri, lambda: self._request(methods.SUBSCRIBE, {"uri": uri})
+            )
         except RpcError:
             self._uris.remove(uri)
-            self._session.subscriptions.count_uri(uri, -1)
+            self._session.subscriptions.drop_uri(uri)
             return False
         return True

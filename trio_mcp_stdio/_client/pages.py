@@ -84,9 +84,9 @@ class Pages(Generic[P]):
                 f"another task is waiting for a page of this {self._method}", server=self._server
             )
         if self._repeated is not UNSET:
-            raise self._endless(f"the cursor {self._repeated!r:.80} came again after {self._count:,} pages")
+            raise self._endless(f"the cursor {self._repeated!r:.80} comes again after {self._count} pages")
         if self._count >= self._max_pages:
-            raise self._endless(f"{self._max_pages:,} pages, and more to come")
+            raise self._endless(f"{self._max_pages} pages, and more to come")
         self._busy = True
         try:
             page = await self._ask(self._cursor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -73,13 +74,28 @@ async def supply_input(
         answers = await answer_all(
             handlers, questions, server=server, method=method, version=version, result=result
         )
+        left = math.inf if timeout is None else timeout - spent
         began = trio.current_time()
-        await trio.sleep(rounds.delay)
-        remaining = None if timeout is None else timeout - spent - rounds.delay
-        if timeout is not None and remaining is not None and remaining <= 0:
+        await trio.sleep(max(0.0, min(rounds.delay, left)))
+        spent += trio.current_time() - began
+        if timeout is not None and spent >= timeout:
             raise RequestTimeout(
                 method=method, request_id=None, timeout=timeout, elapsed=spent, server=server
             )
-        result = await request(rounds.retry(answers), remaining)
+        began = trio.current_time()
+        try:
+            result = await request(rounds.retry(answers), None if timeout is None else timeout - spent)
+        except RequestTimeout as error:
+            if timeout is None or error.idle:
+                raise
+            # What the caller set is the limit of all rounds; that of this one is no concern of theirs.
+            raise RequestTimeout(
+                method=method,
+                request_id=error.request_id,
+                timeout=timeout,
+                elapsed=spent + error.elapsed,
+                received=error.received,
+                server=server,
+            ) from None
         spent += trio.current_time() - began
     return result

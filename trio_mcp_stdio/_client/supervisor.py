@@ -378,6 +378,7 @@ class _Incarnation:
                 if isinstance(step, Ready):
                     for call, _ in pending:  # a probe that was never answered
                         session.table.abandon(call, "")
+                        self._record_end(call)
                     self._agree(step)
                     return True
                 if isinstance(step, Incompatible):
@@ -386,7 +387,7 @@ class _Incarnation:
                 assert step is not None
                 if not isinstance(step, AwaitProbe):
                     method, params = self._opening(step)
-                    pending.append((session.open_negotiation_call(method, params, waiter.wake), step))
+                    pending.append((self._open_call(method, params, waiter), step))
                 if negotiation.is_legacy:
                     session.expect_legacy()
                 patience = math.inf
@@ -398,6 +399,7 @@ class _Incarnation:
                     answered = next((entry for entry in pending if entry[0].outcome is not None), None)
                     if answered is not None:
                         pending.remove(answered)
+                        self._record_end(answered[0])
                         if self._ends_negotiation(*answered):
                             return False
                         step = self._report(negotiation, *answered)
@@ -495,6 +497,20 @@ class _Incarnation:
             supported_versions=tuple(supported) if isinstance(supported, list) else (),
         )
 
+    def _open_call(self, method: str, params: Mapping[str, Any], waiter: Waiter) -> Call:
+        call = self._session.open_negotiation_call(method, params, waiter.wake)
+        if self._supervisor.tracing is not None:
+            self._supervisor.tracing.opened(call)
+        return call
+
+    def _record_end(self, call: Call) -> None:
+        outcome = call.outcome
+        if self._supervisor.tracing is not None and not isinstance(outcome, LostCall):
+            error = None
+            if outcome is not None and not isinstance(outcome, Success):
+                error = self._session.error_for(call.method, outcome)
+            self._supervisor.tracing.ended(call, error)
+
     def _set_log_level(self, nursery: trio.Nursery) -> None:
         """Ask a legacy server for the log messages wanted, before anything else is asked of it."""
         level, server, session = self._options.log_level, self._supervisor.server, self._session
@@ -505,7 +521,7 @@ class _Incarnation:
             _logger.debug("%s: it announced no logging, so no log level is set", self._name)
             return
         waiter = Waiter()
-        call = session.open_negotiation_call(methods.SET_LEVEL, {"level": level}, waiter.wake)
+        call = self._open_call(methods.SET_LEVEL, {"level": level}, waiter)
         nursery.start_soon(self._await_log_level, call, waiter)
 
     async def _await_log_level(self, call: Call, waiter: Waiter) -> None:
@@ -515,6 +531,7 @@ class _Incarnation:
                 await waiter.wait()
         if call.outcome is None:
             self._session.table.abandon(call, "")
+        self._record_end(call)
         if not isinstance(call.outcome, (Success, LostCall)):
             _logger.warning("%s: it did not accept the log level", self._name)
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import attrs
 import trio
 from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from .._connection.session import ProgressHandler, Session
-from .._errors import RequestTimeout, RpcError
+from .._errors import McpError, RequestTimeout, RpcError
 from .._version import __version__
 from .._wire import methods
+from .._wire.calls import Call
+from .._wire.jsonrpc import RequestId
 from .._wire.trace_context import TRACE_KEYS, TRACEPARENT, TRACESTATE, is_trace_member
 
 __all__ = ["Tracing"]
@@ -35,6 +38,15 @@ _TARGETS: Final = {
 """By method: the parameter that a request is about, of few values, and the attribute for it."""
 
 _WITH_URI: Final = frozenset({methods.RESOURCES_READ, "resources/subscribe", "resources/unsubscribe"})
+
+
+@attrs.frozen
+class _Opening:
+    """A request of the handshake that waits for its answer."""
+
+    span: Span
+    attributes: dict[str, str]
+    began: float
 
 
 class Tracing:
@@ -61,9 +73,29 @@ class Tracing:
             explicit_bucket_boundaries_advisory=_BUCKETS,
         )
         self._began: float | None = None
+        self._open: dict[RequestId, _Opening] = {}
 
     def __repr__(self) -> str:
         return f"<Tracing: {self._common}>"
+
+    def opened(self, call: Call) -> None:
+        """A request of the handshake was queued, which no task of a caller waits for."""
+        attributes = {"mcp.method.name": call.method, **self._common}
+        span = self._tracer.start_span(
+            call.method,
+            kind=SpanKind.CLIENT,
+            attributes={**attributes, "jsonrpc.request.id": str(call.id)},
+        )
+        self._open[call.id] = _Opening(span, attributes, trio.current_time())
+
+    def ended(self, call: Call, error: McpError | None) -> None:
+        """A request of the handshake was answered, failed, or nobody waits for it any more."""
+        failure: dict[str, str] = {}
+        if error is not None:
+            failure = _failure(error)
+        elif call.outcome is None:
+            failure = {"error.type": "timeout"}
+        self._end(self._open.pop(call.id), failure, error.message if isinstance(error, RpcError) else None)
 
     def begin_session(self, version: str) -> None:
         """A revision was agreed on."""
@@ -72,13 +104,20 @@ class Tracing:
 
     def end_session(self, error: BaseException | None) -> None:
         """The connection has ended, with an error unless this side ended it."""
+        failure = {} if error is None else _failure(error)
+        for opening in self._open.values():  # requests of the handshake without an answer
+            self._end(opening, failure or {"error.type": "cancelled"}, None)
+        self._open.clear()
         if self._began is None:
             return
-        attributes = dict(self._common)
-        if error is not None:
-            attributes["error.type"] = type(error).__name__
-        self._sessions.record(trio.current_time() - self._began, attributes)
+        self._sessions.record(trio.current_time() - self._began, {**self._common, **failure})
         self._began = None
+
+    def _end(self, opening: _Opening, failure: Mapping[str, str], description: str | None) -> None:
+        if failure:
+            _fail(opening.span, failure, description)
+        opening.span.end()
+        self._operations.record(trio.current_time() - opening.began, {**opening.attributes, **failure})
 
     async def request(
         self,
@@ -142,6 +181,8 @@ def _with_context(meta: Mapping[str, Any] | None, params: Mapping[str, Any] | No
 
     What the caller gives wins; the state of one trace is never put beside the parent of another.
     """
+    if meta and not isinstance(meta, Mapping):
+        return meta  # refused where it is encoded
     carrier: dict[str, str] = {}
     propagate.inject(carrier)
     given = meta or {}

@@ -26,7 +26,7 @@ MAX_TOOLS: Final = 4096
 """Tools whose schemas a client remembers, the latest ones."""
 
 _MAX_DEPTH: Final = 256
-_EXPLAINED_STEPS: Final = 100_000  # finding reasons takes memory for every step
+_EXPLAINED_STEPS: Final = 20_000  # past them, finding all reasons takes much memory
 _PROBLEMS: Final = 20
 _BACKTRACKING: Final = 10_000
 _PATTERN_BYTES: Final = 2**20
@@ -90,9 +90,12 @@ class _Checker:
         try:
             if self._validator.is_valid(value):
                 return []
-            if steps > _EXPLAINED_STEPS:
+            if steps <= _EXPLAINED_STEPS:
+                errors = list(itertools.islice(self._validator.iter_errors(value), _PROBLEMS + 1))
+            elif self._outline.branches:
                 return [f"{name}: does not match its schema"]
-            errors = list(itertools.islice(self._validator.iter_errors(value), _PROBLEMS + 1))
+            else:
+                errors = [_first_error(self._validator, value)]
         except Exception as error:
             raise SchemaRefused(_sentence(error)) from error
         found = [f"{name}{_path(error.instance_path)}: {_sentence(error)}" for error in errors[:_PROBLEMS]]
@@ -210,6 +213,14 @@ class KnownTools:
             except SchemaRefused as error:
                 problems.append(f"structuredContent: not checked: the output schema cannot be used: {error}")
         return problems
+
+
+def _first_error(validator: Any, value: Any) -> Any:
+    try:
+        validator.validate(value)
+    except ValueError as error:
+        return error
+    raise SchemaRefused("the validator contradicts itself")
 
 
 def _unlisted(name: str) -> str:

@@ -115,6 +115,8 @@ class Dispatcher:
         try:
             with running.scope:
                 running.answer = await self._answer(request)
+            if running.scope.cancel_called:
+                running.answer = None  # the handler did not notice
         finally:
             del self._running[request.id]
 

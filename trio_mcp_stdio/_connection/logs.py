@@ -125,8 +125,8 @@ def with_level(
 ) -> Mapping[str, Any]:
     """A request's own entries of `_meta` with the level added, unless they or its parameters have one."""
     own: Any = params.get("_meta") if params else None
-    if meta and methods.META_LOG_LEVEL in meta:
-        return meta
+    if meta and (not isinstance(meta, Mapping) or methods.META_LOG_LEVEL in meta):
+        return meta  # what is no mapping is refused where it is encoded
     if isinstance(own, Mapping) and methods.META_LOG_LEVEL in own:
         return meta or {}
     return {methods.META_LOG_LEVEL: level, **(meta or {})}

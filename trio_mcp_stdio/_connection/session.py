@@ -124,7 +124,7 @@ class Session:
         self._admission = Admission(
             max_in_flight=max_in_flight,
             max_unsent_bytes=max_unsent_bytes,
-            unsent_bytes=lambda: self.table.unsent_bytes,
+            unsent_bytes=self.table.count_unsent,
         )
         self._version: str | None = None
         self._meta = b""  # encoded members of every request's `_meta`, empty in a legacy connection
@@ -177,9 +177,9 @@ class Session:
         call: Call | None = None
         entered = False
         lines_before = self.inbound.lines_received
-        began = trio.current_time()
         scope = trio.CancelScope()
         guard = self.watchdog.watch(scope, timeout, idle_timeout)
+        began = guard.began
         waiter = _CallWaiter(self, guard)
         with scope:
             try:
@@ -305,7 +305,12 @@ class Session:
         """
         request_id = self.table.reserve_id()
         params = {"notifications": unstructure(requested)}
-        line = self._encode(request_id, methods.LISTEN, params, None, None)
+        try:
+            line = self._encode(request_id, methods.LISTEN, params, None, None)
+        except LocalProtocolError as error:
+            error.server = self.name
+            raise
+        lines_before = self.inbound.lines_received
         began = trio.current_time()
         subscription = self.subscriptions.add(requested)
         scope = trio.CancelScope()
@@ -321,12 +326,12 @@ class Session:
                     request_id,
                     methods.LISTEN,
                     line,
-                    wake=lambda: self.subscriptions.wake(subscription),
+                    wake=lambda: self._finish(subscription),
                     listen=True,
                 )
                 self.subscriptions.bind(subscription, call)
                 self.pump.kick()
-                await subscription.acknowledged()
+                await subscription.acknowledged(give_up=lambda: self.unlisten(subscription))
                 if call.outcome is not None and not isinstance(call.outcome, Success):
                     raise self.error_for(methods.LISTEN, call.outcome)
                 return subscription
@@ -343,7 +348,7 @@ class Session:
             request_id=request_id,
             timeout=timeout,
             elapsed=trio.current_time() - began,
-            received=self.received_since(began),
+            received=self.received_since(began, lines_before),
             server=self.name,
         )
 
@@ -353,6 +358,15 @@ class Session:
         self.subscriptions.remove(subscription)
         if call is not None and self.table.abandon(call, "the subscription was left"):
             self.pump.kick()
+
+    def _finish(self, subscription: Subscription) -> None:
+        """A listen request has got its outcome."""
+        outcome = None if subscription.call is None else subscription.call.outcome
+        if outcome is not None:
+            failed = not isinstance(outcome, Success)
+            self.subscriptions.finish(
+                subscription, self.error_for(methods.LISTEN, outcome) if failed else None
+            )
 
     def open_negotiation_call(self, method: str, params: Mapping[str, Any], wake: Callable[[], None]) -> Call:
         """Queue a call of the negotiation, which is never cancelled on the wire."""
@@ -410,6 +424,8 @@ class Session:
         body = encode_params(params)
         members = [self._meta] if self._meta else []
         if meta:
+            if not isinstance(meta, Mapping):
+                raise LocalProtocolError(f"_meta must be a mapping, not {type(meta).__name__}")
             for key in meta:
                 if key in _PROTOCOL_KEYS:
                     raise LocalProtocolError(f"_meta key {key!r} is set by the client itself")

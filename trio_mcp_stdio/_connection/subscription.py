@@ -9,19 +9,21 @@ nobody waits for.  What belongs to it is tagged with its id.  In a legacy sessio
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import attrs
+import trio
 
 from .. import types
 from .._errors import LocalProtocolError, McpError, SubscriptionLost
 from .._io.waiter import Waiter
 from .._wire import methods
-from .._wire.calls import Call, LostCall
+from .._wire.calls import Call, CallState
 from .._wire.codec import lenient
 from .._wire.convert import UNSET
-from .._wire.jsonrpc import Notification, RequestId, Success
+from .._wire.jsonrpc import Notification, RequestId
 from .._wire.methods import Era
 from .notes import Notes
 
@@ -41,6 +43,9 @@ __all__ = [
 
 MAX_EVENTS: Final = 1_024
 """Distinct events that may wait for a consumer; past it the subscription is lost, and says so."""
+
+MAX_LEFT: Final = 1_024
+"""Subscriptions that were left and are remembered: what the server sent before it knew is no fault."""
 
 
 @final
@@ -82,7 +87,7 @@ class SubscriptionEnd(enum.Enum):
     CLOSED = "closed"
     """This side left it."""
     LOST = "lost"
-    """The connection ended, or the consumer was too slow."""
+    """The connection ended, the server answered with an error, or the consumer was too slow."""
 
 
 _LISTS: Final[Mapping[str, tuple[str, SubscriptionEvent]]] = {
@@ -97,8 +102,9 @@ class Subscription:
     """Changes of a server, made by `Client.listen`: `async for event in subscription`.
 
     Events that are equal to one still waiting are merged.  Iteration ends when the server ends the
-    subscription, and raises `SubscriptionLost` when the connection ended or more than 1,024 distinct events
-    waited: refetch what matters then, and listen again.  One task at a time may iterate.
+    subscription, and raises `SubscriptionLost` when the connection ended, the server answered with an error,
+    or more than 1,024 distinct events waited: refetch what matters then, and listen again.  One task at a
+    time may iterate; once the subscription was left, its iteration ends too.
 
     Attributes:
         requested: what was asked for.
@@ -112,7 +118,7 @@ class Subscription:
         self.end: SubscriptionEnd | None = None
         self._server = server
         self._events: dict[SubscriptionEvent, None] = {}
-        self._waiter = Waiter()
+        self._waiter = _Waiter()
         self._waiting = False
         self.call: Call | None = None
         self._acknowledged = False
@@ -122,10 +128,17 @@ class Subscription:
         state = "open" if self.end is None else self.end.value
         return f"<Subscription to {self._server!r}, {state}, {len(self._events)} events waiting>"
 
-    async def acknowledged(self) -> None:
-        """Wait until the server has said what it will report, or has ended the subscription."""
-        while not self._acknowledged and self.end is None:
-            await self._waiter.wait()
+    async def acknowledged(self, give_up: Callable[[], None]) -> None:
+        """Wait until the server has said what it will report, or has ended the subscription.
+
+        `give_up` is called in the very step in which the wait is cancelled.
+        """
+        self._waiter.give_up = give_up
+        try:
+            while not self._acknowledged and self.end is None:
+                await self._waiter.wait()
+        finally:
+            self._waiter.give_up = None
 
     def __aiter__(self) -> Subscription:
         return self
@@ -135,6 +148,8 @@ class Subscription:
             raise LocalProtocolError("another task iterates over this subscription", server=self._server)
         self._waiting = True
         try:
+            if self._events or self.end is not None:
+                await trio.lowlevel.checkpoint()
             while not self._events and self.end is None:
                 await self._waiter.wait()
         finally:
@@ -149,6 +164,40 @@ class Subscription:
         raise StopAsyncIteration
 
 
+class _Waiter(Waiter):
+    """Gives a subscription up in the step in which waiting for its acknowledgement is cancelled.
+
+    Were that left to the task, which runs a tick later, the writer could send the request meanwhile.
+    """
+
+    __slots__ = ("give_up",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.give_up: Callable[[], None] | None = None
+
+    def abort(self, raise_cancel: object) -> trio.lowlevel.Abort:
+        result = super().abort(raise_cancel)
+        if self.give_up is not None:
+            self.give_up()
+        return result
+
+
+@attrs.define(eq=False)
+class _Uri:
+    """A URI that a legacy server is asked to watch.
+
+    Attributes:
+        wanted: subscriptions that want it.
+        watched: the server has agreed.
+        asking: held by the one that asks it; the others wait for the outcome.
+    """
+
+    wanted: int = 0
+    watched: bool = False
+    asking: trio.Lock = attrs.field(factory=trio.Lock)
+
+
 class Subscriptions:
     """The subscriptions of one session, and the way of notifications to them."""
 
@@ -157,7 +206,8 @@ class Subscriptions:
         self._server = server
         self._open: list[Subscription] = []
         self._by_id: dict[RequestId, Subscription] = {}
-        self._uris: dict[str, int] = {}
+        self._left: OrderedDict[RequestId, Call] = OrderedDict()
+        self._uris: dict[str, _Uri] = {}
         self.era: Era | None = None
 
     def __repr__(self) -> str:
@@ -187,23 +237,21 @@ class Subscriptions:
         """This side leaves it."""
         if subscription in self._open:
             self._open.remove(subscription)
-        if subscription.call is not None:
-            self._by_id.pop(subscription.call.id, None)
-        if subscription.end is None:
-            subscription.end = SubscriptionEnd.CLOSED
-        subscription._waiter.wake()
-
-    def wake(self, subscription: Subscription) -> None:
-        """The listen request has got an outcome: the subscription ends with it."""
         call = subscription.call
-        if call is None or call.outcome is None or subscription.end is not None:
-            return
-        if isinstance(call.outcome, LostCall):
-            self._lose(subscription, call.outcome.why.error(server=self._server, method=methods.LISTEN))
+        if call is not None and self._by_id.pop(call.id, None) is not None:
+            call.wake = _nothing  # the call knows the subscription: no cycle is left for the collector
+            if call.state is not CallState.QUEUED:
+                self._left[call.id] = call
+                if len(self._left) > MAX_LEFT:
+                    self._left.popitem(last=False)
+        self._close(subscription, SubscriptionEnd.CLOSED)
+
+    def finish(self, subscription: Subscription, failure: McpError | None) -> None:
+        """The listen request has got an outcome, a result or this error: the subscription ends with it."""
+        if failure is None:
+            self._close(subscription, SubscriptionEnd.COMPLETED)
         else:
-            succeeded = isinstance(call.outcome, Success)
-            subscription.end = SubscriptionEnd.COMPLETED if succeeded else SubscriptionEnd.LOST
-            subscription._waiter.wake()
+            self._lose(subscription, failure)
 
     def lose_all(self, failure: McpError) -> None:
         """The connection has ended."""
@@ -212,32 +260,42 @@ class Subscriptions:
 
     def _lose(self, subscription: Subscription, failure: McpError) -> None:
         if subscription.end is None:
-            subscription.end = SubscriptionEnd.LOST
             subscription._failure = failure
+            self._close(subscription, SubscriptionEnd.LOST)
+
+    def _close(self, subscription: Subscription, end: SubscriptionEnd) -> None:
+        if subscription.end is None:
+            subscription.end = end
             subscription._waiter.wake()
 
     # --- legacy: one resources/subscribe for all who want a URI ---
 
-    def count_uri(self, uri: str, change: int) -> int:
-        """Add to the number of subscriptions that want a URI; returns it."""
-        count = self._uris.get(uri, 0) + change
-        if count > 0:
-            self._uris[uri] = count
-        else:
-            self._uris.pop(uri, None)
-        return count
+    async def want_uri(self, uri: str, ask: Callable[[], Awaitable[object]]) -> None:
+        """Have a URI watched; `ask` is called unless the server has agreed before, never twice at a time."""
+        state = self._uris.setdefault(uri, _Uri())
+        state.wanted += 1
+        async with state.asking:
+            if not state.watched:
+                await ask()
+                state.watched = True
+
+    def drop_uri(self, uri: str) -> bool:
+        """Undo `want_uri`, however that ended; True when nobody wants the URI any more."""
+        state = self._uris[uri]
+        state.wanted -= 1
+        if not state.wanted:
+            del self._uris[uri]
+        return not state.wanted
 
     # --- what comes in ---
 
     def cancelled_by_peer(self, request_id: object) -> Call | None:
         """The listen request that a cancellation of the peer names, None if it names none."""
-        subscription = self._by_id.get(request_id) if type(request_id) is int else None
-        if subscription is None or subscription.call is None:
-            return None
-        if subscription.end is None:
-            subscription.end = SubscriptionEnd.CANCELLED
-            subscription._waiter.wake()
-        return subscription.call
+        subscription = self._find(request_id)
+        if subscription is not None:
+            self._close(subscription, SubscriptionEnd.CANCELLED)
+            return subscription.call
+        return self._left.get(request_id) if type(request_id) is int else None
 
     def deliver(self, notification: Notification) -> None:
         """Hand a notification to the subscriptions it belongs to, if it is about a change."""
@@ -245,51 +303,76 @@ class Subscriptions:
         if method not in _ROUTED:
             return
         if self.era is not Era.MODERN:
-            for subscription in self._open:
-                self._offer(subscription, method, params, tagged=False)
+            self._deliver_untagged(method, params)
             return
         meta = params.get("_meta")
         tag = meta.get(methods.META_SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-        # 1 and "1" are different subscriptions, and True is none.
-        target = self._by_id.get(tag) if type(tag) is int else None
+        target = self._find(tag)
         if target is None:
-            self._notes.add_violation("a change notification for no subscription", f"{method}, {tag!r:.60}")
+            if type(tag) is not int or tag not in self._left:
+                self._notes.add_violation(
+                    "a change notification for no subscription", f"{method}, {tag!r:.60}"
+                )
         elif method == methods.ACKNOWLEDGED:
             honored = lenient(types.SubscriptionFilter, params.get("notifications"))
             self.acknowledge(target, honored or types.SubscriptionFilter())
-        else:
-            self._offer(target, method, params, tagged=True)
+        elif not self._offer(target, method, params):
+            self._notes.add_violation("a change that was not subscribed to", method)
 
-    def _offer(
-        self, subscription: Subscription, method: str, params: Mapping[str, Any], *, tagged: bool
-    ) -> None:
-        honored = subscription.honored
+    def _find(self, tag: object) -> Subscription | None:
+        """The subscription with this id: 1 and "1" are different ones, and True is none."""
+        subscription = self._by_id.get(tag) if type(tag) is int else None
+        if subscription is None or subscription.call is None or subscription.call.state is CallState.QUEUED:
+            return None  # nothing can belong to a request that has not been written
+        return subscription
+
+    def _deliver_untagged(self, method: str, params: Mapping[str, Any]) -> None:
+        """To all who want it; of a resource, to those it seems to concern, else to all who want any."""
+        uri = params.get("uri")
+        concerned: list[Subscription] = []
+        if method == methods.RESOURCE_UPDATED and isinstance(uri, str):
+            concerned = [each for each in self._open if _concerns(uri, each.honored)]
+        for subscription in concerned or self._open:
+            self._offer(subscription, method, params)
+
+    def _offer(self, subscription: Subscription, method: str, params: Mapping[str, Any]) -> bool:
+        """Keep an event for a consumer; False if it is not one that was asked for and agreed on."""
         event: SubscriptionEvent
         if method == methods.RESOURCE_UPDATED:
             uri = params.get("uri")
-            wanted = bool(honored.resource_subscriptions) and isinstance(uri, str)
-            event = ResourceUpdated(str(uri))
+            if not isinstance(uri, str):
+                return False
+            field, event = "resource_subscriptions", ResourceUpdated(uri)
         elif method in _LISTS:
             field, event = _LISTS[method]
-            wanted = bool(getattr(honored, field))
         else:
-            return
-        if not wanted:
-            if tagged:
-                self._notes.add_violation("a change that was not subscribed to", method)
-            return
+            return False
+        if not (getattr(subscription.requested, field) and getattr(subscription.honored, field)):
+            return False
         if subscription.end is not None or event in subscription._events:
-            return
+            return True
         if len(subscription._events) >= MAX_EVENTS:
             subscription._events.clear()
             failure = McpError(f"more than {MAX_EVENTS} events waited for a consumer", server=self._server)
             self._lose(subscription, failure)
-            return
+            return True
         subscription._events[event] = None
         subscription._waiter.wake()
+        return True
 
 
 _ROUTED: Final = frozenset({*_LISTS, methods.RESOURCE_UPDATED, methods.ACKNOWLEDGED})
+
+
+def _nothing() -> None: ...
+
+
+def _concerns(uri: str, honored: SubscriptionFilter) -> bool:
+    """Whether a URI is one of those watched, or by its looks a part of one."""
+    return any(
+        uri == base or (uri.startswith(base) and (base.endswith("/") or uri[len(base)] in "/?#"))
+        for base in honored.resource_subscriptions or ()
+    )
 
 
 def wanted_uris(requested: SubscriptionFilter) -> Iterator[str]:

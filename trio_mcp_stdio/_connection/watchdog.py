@@ -22,13 +22,15 @@ class Guard:
     """The limits of one call.
 
     Attributes:
+        began: when the call began, on the trio clock.
         fired: "timeout" or "idle timeout" once one of the limits has passed, else None.
     """
 
-    __slots__ = ("deadline", "fired", "hard", "idle", "live", "queued", "scope")
+    __slots__ = ("began", "deadline", "fired", "hard", "idle", "live", "queued", "scope")
 
     def __init__(self, scope: trio.CancelScope, hard: float, idle: float | None, now: float) -> None:
         self.scope = scope
+        self.began = now
         self.hard = hard
         self.idle = idle
         self.live = True

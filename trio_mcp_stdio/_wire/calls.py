@@ -336,8 +336,7 @@ class CallTable:
         """Whether `take_batch` would return something."""
         return bool(self._control or self._replies or self._queue)
 
-    @property
-    def unsent_bytes(self) -> int:
+    def count_unsent(self) -> int:
         """Bytes queued or handed to the writer that are not known to be written."""
         return self._unsent + self._handed - self._sent
 
@@ -426,7 +425,7 @@ class CallTable:
             replies=self._reply_count,
             replies_dropped=self._replies_dropped,
             bytes_sent=self._sent,
-            unsent_bytes=self.unsent_bytes,
+            unsent_bytes=self.count_unsent(),
         )
 
     # --- inside ---

@@ -384,7 +384,7 @@ def _field_hook(field: attrs.Attribute[Any], conv: Converter) -> Hook:
     return _optional(hook, field_type, field.default, soft=SOFT in field.metadata)
 
 
-def _model_factory(cls: Any, conv: Converter) -> Hook:
+def model_hook(cls: Any, conv: Converter) -> Hook:
     attrs.resolve_types(cls)
     names = wire_names(cls)
     overrides: dict[str, Any] = {
@@ -451,7 +451,7 @@ def _new_converter(*, detailed: bool) -> Converter:
     conv.register_structure_hook_factory(_is_tuple_of_one_type, _tuple_factory)
     conv.register_structure_hook_factory(_is_map, _map_factory)
     conv.register_structure_hook_factory(_is_raw_model, _raw_factory)
-    conv.register_structure_hook_factory(_is_wire_model, _model_factory)
+    conv.register_structure_hook_factory(_is_wire_model, model_hook)
     conv.register_structure_hook(str, _string)
     conv.register_structure_hook(bool, _boolean)
     conv.register_structure_hook(int, _integer)

@@ -6,6 +6,7 @@ A requested schema is one flat object of primitive fields, so checking it needs 
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Mapping
@@ -67,7 +68,9 @@ def _check_choices(field: Any, value: Any, options: Any) -> list[str]:
         return ["must be a list of strings"]
     allowed = [option.const for option in options or ()]
     problems = [
-        f"{item!r} is not one of {', '.join(map(repr, allowed))}" for item in value if item not in allowed
+        f"choice {number} is none of {', '.join(map(repr, allowed))}"
+        for number, item in enumerate(value, 1)
+        if item not in allowed
     ]
     if field.min_items is not UNSET and len(value) < field.min_items:
         problems.append(f"needs at least {field.min_items}")
@@ -79,6 +82,8 @@ def _check_choices(field: Any, value: Any, options: Any) -> list[str]:
 def _check_number(field: Any, value: Any, *, whole: bool) -> list[str]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ["must be a whole number" if whole else "must be a number"]
+    if isinstance(value, float) and not math.isfinite(value):
+        return ["must be finite"]
     problems = []
     if whole and value != int(value):
         problems.append("must be a whole number")
@@ -104,20 +109,25 @@ def _check_string(field: Any, value: Any) -> list[str]:
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
+# RFC 3339 has fewer forms than fromisoformat reads.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+
 
 def _has_format(value: str, name: str) -> bool:
     if name == "email":
         return _EMAIL.fullmatch(value) is not None
     if name == "uri":
         try:
-            return bool(urlsplit(value).scheme)
+            return bool(urlsplit(value).scheme) and not any(map(str.isspace, value))
         except ValueError:
             return False
-    read = {"date": date.fromisoformat, "date-time": datetime.fromisoformat}.get(name)
-    if read is None:
-        return True
     try:
-        read(value)
+        if name == "date":
+            return _DATE.fullmatch(value) is not None and bool(date.fromisoformat(value))
+        if name == "date-time":
+            value = value.upper()
+            return _TIME.fullmatch(value) is not None and bool(datetime.fromisoformat(value))
     except ValueError:
         return False
     return True
@@ -151,6 +161,8 @@ def describe_url(url: str) -> UrlDescription:
         warnings.append(f"the scheme is {parts.scheme or 'missing'}, not https")
     if not host:
         warnings.append("the address has no host")
+    if "\\" in url or not url.isprintable() or " " in url:
+        warnings.append("it holds characters that browsers read in ways of their own")
     if parts.username is not None:
         warnings.append("a user name stands before the host")
     if any(label.startswith("xn--") for label in host.split(".")):

@@ -74,10 +74,12 @@ class Outline:
 
     Attributes:
         dialect: URI of its dialect.
+        branches: it has alternatives, each of which has its own reasons not to match.
     """
 
     def __init__(self, dialect: str, index: _Index) -> None:
         self.dialect = dialect
+        self.branches = any("anyOf" in node or "oneOf" in node for node in index.applied())
         self._index = index
         self._root = index.root
         self._levels: list[dict[int, int]] = [{}]
@@ -230,16 +232,18 @@ class _Index:
         identifier = node.get(self._identifier)
         if isinstance(identifier, str):
             if identifier.startswith("#"):
-                self._anchors[base + identifier] = node
+                _enter_once(self._anchors, base + identifier, node)
             else:
                 base = urldefrag(_join(base, identifier)).url
-                self._resources.setdefault(base, node)
+                _enter_once(self._resources, base, node)
         for keyword in ("$anchor", "$dynamicAnchor"):
             anchor = node.get(keyword)
             if isinstance(anchor, str):
-                self._anchors[f"{base}#{anchor}"] = node
+                _enter_once(self._anchors, f"{base}#{anchor}", node)
                 if keyword == "$dynamicAnchor":
                     self._dynamic.setdefault(anchor, []).append(node)
+        if node.get("$recursiveAnchor") is True:
+            self._dynamic.setdefault("", []).append(node)
         self._bases[id(node)] = base
         self._nodes.append(node)
         return base
@@ -260,9 +264,16 @@ class _Index:
             raise SchemaRefused(f"{keyword} {reference!r:.200} leads nowhere")
         if isinstance(target, Mapping) and id(target) not in self._bases:
             raise SchemaRefused(f"{keyword} {reference!r:.200} does not lead to a schema")
-        if keyword == "$dynamicRef" and fragment in self._dynamic:
-            return [target, *(each for each in self._dynamic[fragment] if each is not target)]
-        return [target]
+        if keyword == "$ref":
+            return [target]
+        # Which one it leads to depends on the way that led here; all of them are counted.
+        return [target, *(each for each in self._dynamic.get(fragment, ()) if each is not target)]
+
+
+def _enter_once(names: dict[str, Any], name: str, node: Mapping[str, Any]) -> None:
+    # Of two, the validator could follow the other one than was counted.
+    if names.setdefault(name, node) is not node:
+        raise SchemaRefused(f"two of its parts are called {name!r:.200}")
 
 
 def _join(base: str, reference: str) -> str:

@@ -14,7 +14,10 @@ from mcp.types import (
     CompletionContext,
     PromptReference,
     ResourceTemplateReference,
+    SamplingMessage,
+    TextContent,
 )
+from pydantic import BaseModel, Field
 
 FRUITS = ("apple", "apricot", "banana", "cherry")
 
@@ -78,6 +81,46 @@ async def crash() -> str:
 async def pid() -> int:
     """The number of the process that serves."""
     return os.getpid()
+
+
+class Order(BaseModel):
+    """The fields of a form."""
+
+    name: str
+    count: int = 3
+    size: str = Field("small", json_schema_extra={"enum": ["small", "large"]})
+    wrapped: bool = False
+
+
+@server.tool()
+async def ask_form(ctx: Context) -> str:
+    """Ask for an order by a form."""
+    outcome = await ctx.elicit("What shall it be?", Order)
+    return outcome.data.model_dump_json() if outcome.action == "accept" else outcome.action
+
+
+@server.tool()
+async def ask_model(ctx: Context) -> str:
+    """Ask the client's model for a greeting."""
+    said = SamplingMessage(role="user", content=TextContent(type="text", text="say hello"))
+    answer = await ctx.session.create_message([said], max_tokens=16, system_prompt="be brief")
+    assert isinstance(answer.content, TextContent)
+    return f"{answer.model}: {answer.content.text}"
+
+
+@server.tool()
+async def ask_roots(ctx: Context) -> str:
+    """Ask for the roots."""
+    answer = await ctx.session.list_roots()
+    return " ".join(str(root.uri) for root in answer.roots)
+
+
+@server.tool()
+async def ask_page(ctx: Context) -> str:
+    """Ask to visit a page."""
+    answer = await ctx.elicit_url("Please sign", "https://example.com/first", "e1")
+    await ctx.session.send_elicit_complete("e1")
+    return answer.action
 
 
 @server.resource("memo://motto", name="motto", mime_type="text/plain")

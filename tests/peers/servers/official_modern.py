@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Annotated, Literal
 
 import anyio
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Elicit, ElicitationResult, ListRoots, MCPServer, Resolve, Sample
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     Completion,
     CompletionArgument,
     CompletionContext,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestURLParams,
+    ElicitResult,
+    InputRequiredResult,
+    ListRootsResult,
     PromptReference,
     ResourceTemplateReference,
+    SamplingMessage,
+    TextContent,
 )
+from pydantic import BaseModel
 
 FRUITS = ("apple", "apricot", "banana", "cherry")
 
@@ -78,6 +88,96 @@ async def crash() -> str:
 async def pid() -> int:
     """The number of the process that serves."""
     return os.getpid()
+
+
+class Order(BaseModel):
+    """The fields of a form."""
+
+    name: str
+    count: int = 3
+    size: Literal["small", "large"] = "small"
+    wrapped: bool = False
+
+
+def order() -> Elicit[Order]:
+    """Whatever asks for an order."""
+    return Elicit("What shall it be?", Order)
+
+
+def greeting_of_a_model() -> Sample:
+    """Whatever asks for a greeting."""
+    said = SamplingMessage(role="user", content=TextContent(type="text", text="say hello"))
+    return Sample([said], max_tokens=16, system_prompt="be brief")
+
+
+def roots() -> ListRoots:
+    """Whatever asks for the roots."""
+    return ListRoots()
+
+
+Ordered = Annotated[ElicitationResult[Order], Resolve(order)]
+Greeted = Annotated[CreateMessageResult, Resolve(greeting_of_a_model)]
+Rooted = Annotated[ListRootsResult, Resolve(roots)]
+
+
+def tell_order(outcome: ElicitationResult[Order]) -> str:
+    """The order in one line, or what became of it."""
+    return outcome.data.model_dump_json() if outcome.action == "accept" else outcome.action
+
+
+@server.tool()
+async def ask_form(answer: Ordered) -> str:
+    """Ask for an order by a form."""
+    return tell_order(answer)
+
+
+@server.tool()
+async def ask_model(answer: Greeted) -> str:
+    """Ask the client's model for a greeting."""
+    assert isinstance(answer.content, TextContent)
+    return f"{answer.model}: {answer.content.text}"
+
+
+@server.tool()
+async def ask_roots(answer: Rooted) -> str:
+    """Ask for the roots."""
+    return " ".join(str(root.uri) for root in answer.roots)
+
+
+@server.tool()
+async def ask_all(form: Ordered, model: Greeted, directories: Rooted) -> str:
+    """Ask for everything in one call."""
+    return f"{tell_order(form)} {model.model} {len(directories.roots)}"
+
+
+@server.tool()
+async def ask_page(ctx: Context) -> str | InputRequiredResult:
+    """Ask twice to visit a page, with a state that has to come back."""
+    answers = ctx.input_responses or {}
+    if "second" in answers:
+        answer = answers["second"]
+        assert isinstance(answer, ElicitResult)
+        return f"{ctx.request_state} {answer.action}"
+    key = "first" if not answers else "second"
+    page = ElicitRequestURLParams(message="Please sign", url=f"https://example.com/{key}")
+    state = '{ "asked" : "%s"}' % key  # noqa: UP031 - braces and odd spacing
+    return InputRequiredResult(input_requests={key: ElicitRequest(params=page)}, request_state=state)
+
+
+@server.tool()
+async def change(uri: str, ctx: Context) -> str:
+    """Tell subscribers that a resource has changed."""
+    await ctx.notify_resource_updated(uri)
+    return uri
+
+
+@server.tool()
+async def change_lists(ctx: Context) -> str:
+    """Tell subscribers that each list has changed."""
+    await ctx.notify_tools_changed()
+    await ctx.notify_prompts_changed()
+    await ctx.notify_resources_changed()
+    return "changed"
 
 
 @server.resource("memo://motto", name="motto", mime_type="text/plain")
