@@ -51,6 +51,7 @@ from trio_mcp_stdio.types import (
     ElicitResult,
     GetPromptResult,
     InputRequiredResult,
+    InputResponse,
     ListRootsResult,
     ReadResourceResult,
     Root,
@@ -194,7 +195,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any]) -> No
 async def test_a_call_is_repeated_with_what_it_needs() -> None:
     async with session("modern", options()) as (client, peer):
         arguments = {"a": [1, None], "inputResponses": "mine"}
-        meta = {"example.com/x": 1}
+        meta: dict[str, object] = {"example.com/x": 1}
         async with running(lambda: client.call_tool("t", arguments, meta=meta)) as outcome:
             first = await peer.request("tools/call")
             await peer.reply(first, needs({"who": form(), "dirs": ROOTS, "say": sample()}, "one"))
@@ -727,6 +728,67 @@ async def test_cancelling_a_call_cancels_its_handlers_and_writes_nothing() -> No
         assert await peer.rest() == []
 
 
+async def test_a_cancellation_passes_several_handlers_as_one() -> None:
+    began, raised = 0, list[BaseException]()
+
+    async def fill(asked: ElicitRequestFormParams, context: InputContext) -> ElicitResult:
+        nonlocal began
+        began += 1
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with session("modern", options(InputHandlers(elicit_form=fill))) as (client, peer):
+
+        async def call() -> None:
+            try:
+                await client.call_tool("t")
+            except BaseException as error:
+                raised.append(error)
+                raise
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            await peer.reply(await peer.request(), needs({"a": form(), "b": form()}))
+            await until(lambda: began == 2)
+            nursery.cancel_scope.cancel()
+        assert [type(error) for error in raised] == [trio.Cancelled]
+
+
+async def test_an_interrupt_in_handlers_comes_out_as_it_is() -> None:
+    async def fill(asked: ElicitRequestFormParams, context: InputContext) -> ElicitResult:
+        raise KeyboardInterrupt
+
+    async def model(asked: CreateMessageRequestParams, context: InputContext) -> CreateMessageResult:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with session("modern", options(InputHandlers(elicit_form=fill, sample=model))) as (client, peer):
+
+        async def serve() -> None:
+            await peer.reply(await peer.request(), needs({"a": form(), "b": sample(), "c": form()}))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(serve)
+            with pytest.raises(KeyboardInterrupt):
+                await client.call_tool("t")
+
+
+async def test_a_handler_may_use_the_client_that_waits_for_it() -> None:
+    async def model(asked: CreateMessageRequestParams, context: InputContext) -> CreateMessageResult:
+        return message((await client.call_tool("inner")).text)
+
+    async with session("modern", options(InputHandlers(sample=model), max_in_flight=1)) as (client, peer):
+        async with running(lambda: client.call_tool("outer")) as outcome:
+            await peer.reply(await peer.request(), needs({"k": sample()}))
+            inner = await peer.request()
+            assert inner["params"]["name"] == "inner"
+            await peer.reply(inner, text("from inside"))
+            again = await peer.request()
+            assert again["params"]["inputResponses"]["k"]["content"]["text"] == "from inside"
+            await peer.reply(again, text("ok"))
+        assert outcome[0].text == "ok"
+
+
 @pytest.mark.requirement("ELIC-22")
 async def test_cancelling_a_later_round_cancels_that_round_on_the_wire() -> None:
     async with session("modern", options()) as (client, peer):
@@ -784,7 +846,7 @@ async def test_an_interim_result_can_be_taken_stored_and_answered_later() -> Non
         assert await peer.rest() == []
 
     async with session("modern", ClientOptions(capabilities=capabilities)) as (client, peer):
-        responses = {
+        responses: dict[str, InputResponse] = {
             "who": ElicitResult(action="accept", content={"name": "Ann"}),
             "dirs": ListRootsResult(roots=(HOME,)),
         }
@@ -865,7 +927,7 @@ async def test_a_form_reaches_its_handler_as_it_is(mode: Message) -> None:
         assert second["params"]["inputResponses"]["0"] == {"action": "accept", "content": {"age": 3}}
 
 
-DEFAULTS = {
+DEFAULTS: dict[str, Any] = {
     "s": {"type": "string", "default": "x"},
     "i": {"type": "integer", "default": 3},
     "n": {"type": "number", "default": 1.5},

@@ -268,7 +268,8 @@ async def test_ids_are_compared_by_type_and_value() -> None:
 @pytest.mark.requirement("SUBS-28")
 async def test_untagged_and_unknown_ones_reach_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async with session() as (client, peer), listening(client, peer, ALL) as (subscription, request):
-        for params in (None, {}, {"_meta": {}}, {"_meta": 7}, {"_meta": {KEY: 999}}):
+        strangers: list[Any] = [None, {}, {"_meta": {}}, {"_meta": 7}, {"_meta": {KEY: 999}}]
+        for params in strangers:
             await peer.notify(TOOLS_CHANGED, params)
         await peer.notify(ACKNOWLEDGED, {"notifications": {}})
         await peer.send(result_of(request))
@@ -285,7 +286,9 @@ async def test_fifty_at_once_each_get_exactly_their_events() -> None:
     async with session() as (client, peer), contextlib.AsyncExitStack() as stack:
         opened = []
         for number in range(50):
-            chosen = {f"{name}_list_changed": bool(number >> bit & 1) for bit, name in enumerate(names)}
+            chosen: dict[str, Any] = {
+                f"{name}_list_changed": bool(number >> bit & 1) for bit, name in enumerate(names)
+            }
             requested = SubscriptionFilter(**chosen, resource_subscriptions=(f"a:{number}",))
             opened.append(await stack.enter_async_context(listening(client, peer, requested)))
         for bit, name in reversed(list(enumerate(names))):

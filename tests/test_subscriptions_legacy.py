@@ -186,6 +186,23 @@ async def test_one_uri_is_refused_and_the_others_stand() -> None:
     ]
 
 
+async def test_an_update_right_behind_the_answer_is_not_lost() -> None:
+    async with legacy() as (client, peer):
+        got: list[Any] = []
+
+        async def consume() -> None:
+            async with client.listen(uris("a:1")) as subscription:
+                got.append(await anext(subscription))
+
+        async with running(consume):
+            request = await peer.request(SUBSCRIBE)
+            await peer.send(
+                {"jsonrpc": "2.0", "id": request["id"], "result": {}},
+                {"jsonrpc": "2.0", "method": UPDATED, "params": {"uri": "a:1"}},
+            )
+    assert got == [ResourceUpdated("a:1")]
+
+
 # Several that want the same
 
 

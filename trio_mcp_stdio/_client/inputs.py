@@ -301,9 +301,12 @@ async def answer_all(
         if failures:
             nursery.cancel_scope.cancel(reason="an input failed")
 
-    async with trio.open_nursery() as nursery:
-        for key, request in requests.items():
-            nursery.start_soon(answer, key, request)
+    try:
+        async with trio.open_nursery() as nursery:
+            for key, request in requests.items():
+                nursery.start_soon(answer, key, request)
+    except BaseExceptionGroup as group:  # cancellations, and the like of KeyboardInterrupt
+        raise _first(group) from None
     for key in requests:
         if key in failures:
             error = failures[key]
@@ -315,3 +318,11 @@ async def answer_all(
             finally:
                 del error, failures
     return {key: answers[key] for key in requests}
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One exception for those of several handlers; cancellations come last."""
+    error: BaseException = group.split(trio.Cancelled)[1] or group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -66,8 +66,7 @@ class Listening:
         try:
             subscription.honored = self._honored()
             for uri in wanted_uris(self._requested) if self._knows_resources() else ():
-                if await self._subscribe(uri):
-                    subscription.honored = self._honored()
+                await self._subscribe(subscription, uri)
         except BaseException:
             self._leave()
             raise
@@ -100,9 +99,10 @@ class Listening:
     def _honored(self) -> SubscriptionFilter:
         return legacy_honored(self._requested, self._capabilities, tuple(self._uris))
 
-    async def _subscribe(self, uri: str) -> bool:
-        """One `resources/subscribe` serves all who want a URI; False when the server refuses."""
+    async def _subscribe(self, subscription: Subscription, uri: str) -> None:
+        """One `resources/subscribe` serves all who want a URI; one that the server refuses is left out."""
         self._uris.append(uri)
+        subscription.honored = self._honored()  # by now: an update may stand right behind the answer
         try:
             await self._session.subscriptions.want_uri(
                 uri, lambda: self._request(methods.SUBSCRIBE, {"uri": uri})
@@ -110,5 +110,4 @@ class Listening:
         except RpcError:
             self._uris.remove(uri)
             self._session.subscriptions.drop_uri(uri)
-            return False
-        return True
+            subscription.honored = self._honored()

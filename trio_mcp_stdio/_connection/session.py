@@ -311,10 +311,10 @@ class Session:
             error.server = self.name
             raise
         lines_before = self.inbound.lines_received
-        began = trio.current_time()
         subscription = self.subscriptions.add(requested)
         scope = trio.CancelScope()
         guard = self.watchdog.watch(scope, timeout, None)
+        began = guard.began
         try:
             with scope:
                 if not self._admission.enter_nowait(len(line), slots=0):
