@@ -99,7 +99,7 @@ for request in wire.requests():
     elif name == "fails":
         wire.reply(request, wire.text("no luck", isError=True))
     elif name == "needs":
-        result = {"resultType": "input_required", "inputRequests": {"who": {}}}
+        result = {"resultType": "input_required", "inputRequests": {"where": {"method": "roots/list"}}}
         wire.send({"jsonrpc": "2.0", "id": request["id"], "result": result})
     elif name == "wrong":
         wire.reply(request, {"content": 5})

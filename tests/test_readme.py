@@ -28,7 +28,7 @@ def marked(comment: str) -> Block:
 
 
 def test_the_two_commands_start_from_a_bare_python() -> None:
-    for comment, end in (("demo-command", ".venv/bin/trio-mcp demo"), ("test-command", "-m pytest")):
+    for comment, end in (("demo-command", ".venv/bin/trio-mcp demo"), ("test-command", "-m pytest -n 4")):
         (command,) = marked(comment).text.splitlines()
         make, install, start = command.split(" && ")
 
@@ -58,10 +58,10 @@ def test_what_is_not_there_yet_is_said_and_true() -> None:
     _, _, status = TEXT.partition("## Status")
 
     assert f"Version {trio_mcp_stdio.__version__} is the client" in status
-    for missing in ("the server side", "subscriptions", "multi round trips", "restart"):
+    for missing in ("the server side", "caching", "tasks", "restart"):
         assert missing in status
-    assert not {"Server", "serve_stdio", "RestartPolicy", "Subscription"} & set(trio_mcp_stdio.__all__)
-    assert not hasattr(Client, "listen")
+    assert not {"Server", "serve_stdio", "RestartPolicy"} & set(trio_mcp_stdio.__all__)
+    assert not hasattr(Client, "tasks")
 
 
 def test_the_revisions_that_are_named_are_those_that_are_spoken() -> None:

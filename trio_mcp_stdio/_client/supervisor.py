@@ -321,6 +321,7 @@ class _Incarnation:
         session.lose(
             Loss(reason="the client was closed", phase="serving", command=endpoint.command, closed_here=True)
         )
+        session.dispatcher.cancel_all()
         assert session.loss is not None
         closed_here = session.loss.closed_here
         if self._supervisor.tracing is not None:

@@ -97,6 +97,12 @@ class Dispatcher:
         running.scope.cancel(reason="the peer cancelled the request")
         return True
 
+    def cancel_all(self) -> None:
+        """The connection ends: no answer is wanted any more, and no request is taken."""
+        self.nursery = None
+        for running in self._running.values():
+            running.scope.cancel(reason="the connection ends")
+
     async def _run_one(self, running: _Running) -> None:
         await self._run(running)
         if running.answer is not None:
