@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ._client.client import Client as Client
-from ._client.client import open_client as open_client
-from ._client.client import run_client as run_client
 from ._client.inputs import InputContext as InputContext
 from ._client.inputs import InputHandlers as InputHandlers
+from ._client.opening import open_client as open_client
+from ._client.opening import run_client as run_client
 from ._client.options import DEFAULT as DEFAULT
 from ._client.options import ClientOptions as ClientOptions
 from ._client.options import RequestOptions as RequestOptions

@@ -1,89 +1,52 @@
-"""The client: the calls, and the two ways to open it."""
+"""The client: the calls, and what is known of the connection."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
-import operator
 from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, final, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, final, overload
 
 import trio
 
-from .. import types
-from .._connection.logs import check_level, with_level
-from .._connection.session import Session, check_limit
-from .._connection.transports import Transport
+from .._connection.session import check_limit
 from .._errors import (
-    InvalidResult,
     LocalProtocolError,
     RpcError,
-    UnsupportedProtocolVersion,
 )
-from .._io.nursery import ServiceNursery
 from .._wire import methods
-from .._wire.codec import structure, unstructure
+from .._wire.codec import unstructure
 from .._wire.convert import UNSET, UnsetType
-from .._wire.listing import read_result
 from .._wire.methods import Era
 from ..types import (
     CallToolResult,
     CompleteResult,
     GetPromptResult,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListResourceTemplatesResult,
-    ListToolsResult,
     LoggingLevel,
     ProcessExit,
-    Prompt,
     PromptReference,
     ReadResourceResult,
-    Resource,
-    ResourceTemplate,
     ResourceTemplateReference,
-    Tool,
 )
 from .listening import Listening
-from .options import DEFAULT, ClientOptions, Default, RequestOptions
-from .pages import MAX_PAGES, Page, Pages, collect_pages
-from .rounds import needs_input, resumed, supply_input
+from .lists import Lists
+from .options import DEFAULT, Default, RequestOptions
 from .statistics import ClientStatistics, collect
-from .supervisor import ClientState, ServerDescription, Supervisor
-from .validation import KnownTools, Validation
+from .supervisor import ClientState
+from .validation import Validation
 
 if TYPE_CHECKING:
     from ..types import InputRequiredResult, InputResponse, SubscriptionFilter
 
-__all__ = ["Client", "open_client", "run_client"]
 
-T = TypeVar("T")
-P = TypeVar("P", bound=Page)
+__all__ = ["Client"]
 
 # A library says nothing on its own: what it logs goes where the application sends it.
 logging.getLogger("trio_mcp_stdio").addHandler(logging.NullHandler())
 
-_SENT_BY_CLIENT = frozenset({methods.CANCELLED, methods.INITIALIZED})
-_LEGACY_NOTIFICATIONS = frozenset({methods.PROGRESS, methods.ROOTS_CHANGED})
-
-# Which announced capability a method belongs to; looked at under `strict` only.
-_CAPABILITY = {
-    methods.TOOLS_LIST: "tools",
-    methods.TOOLS_CALL: "tools",
-    methods.RESOURCES_LIST: "resources",
-    methods.RESOURCE_TEMPLATES_LIST: "resources",
-    methods.RESOURCES_READ: "resources",
-    methods.PROMPTS_LIST: "prompts",
-    methods.PROMPTS_GET: "prompts",
-    methods.COMPLETE: "completions",
-    methods.SET_LEVEL: "logging",
-}
-
 
 @final
-class Client:
+class Client(Lists):
     """A connected client.  Made by `open_client` and `run_client` only.
 
     Any number of tasks of one trio run may use it at the same time; other threads go through
@@ -104,10 +67,6 @@ class Client:
     With `raw=True` a method returns the decoded result as a dict, unchecked.
     """
 
-    def __init__(self, supervisor: Supervisor) -> None:
-        self._supervisor = supervisor
-        self._tools = KnownTools(supervisor.transport.name)
-
     def __repr__(self) -> str:
         supervisor = self._supervisor
         server = supervisor.server
@@ -123,34 +82,9 @@ class Client:
     # --- what is known ---
 
     @property
-    def name(self) -> str:
-        """Name of the server in logs and errors."""
-        return self._supervisor.transport.name
-
-    @property
     def state(self) -> ClientState:
         """Where the client is in its life."""
         return self._supervisor.state
-
-    @property
-    def server(self) -> ServerDescription:
-        """What the server said of itself in the negotiation."""
-        server = self._supervisor.server
-        assert server is not None
-        return server
-
-    @property
-    def era(self) -> Era:
-        """Era of the connection.
-
-        It may be handed to a later client of the same server as `ClientOptions.remembered`.
-        """
-        return self.server.era
-
-    @property
-    def protocol_version(self) -> str:
-        """Revision agreed on."""
-        return self.server.protocol_version
 
     @property
     def pid(self) -> int | None:
@@ -184,29 +118,7 @@ class Client:
         await self._supervisor.closed.wait()
         return self._supervisor.exit
 
-    # --- requests ---
-
-    async def request(
-        self, method: str, params: Mapping[str, Any] | None = None, **options: Unpack[RequestOptions]
-    ) -> dict[str, Any]:
-        """Send any request and return its result as decoded, unchecked."""
-        return await self._request(method, params, **options)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
-        """Send a notification.  Waits only while more than `max_unsent_bytes` wait to be written.
-
-        In a modern connection the protocol has nothing for this method to send: the one notification of a
-        client, `notifications/cancelled`, is sent by the cancel scope around a call.
-
-        Raises:
-            LocalProtocolError: the parameters have no JSON form, or the method is not the caller's.
-            ConnectionLost: the connection has ended.
-        """
-        if method in _SENT_BY_CLIENT:
-            raise LocalProtocolError(f"{method} is sent by the client itself", server=self.name)
-        if self.era is Era.MODERN and method in _LEGACY_NOTIFICATIONS:
-            raise LocalProtocolError(f"{method} does not exist in a modern connection", server=self.name)
-        await self._session.notify(method, params)
+    # --- calls ---
 
     @overload
     async def call_tool(
@@ -300,62 +212,6 @@ class Client:
         return self._tools.mark(name, result, checks, any_kind=any_kind)
 
     @overload
-    async def list_tools(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        raw: Literal[False] = False,
-        **options: Unpack[RequestOptions],
-    ) -> ListToolsResult: ...
-    @overload
-    async def list_tools(
-        self, cursor: str | UnsetType = UNSET, *, raw: Literal[True], **options: Unpack[RequestOptions]
-    ) -> dict[str, Any]: ...
-    async def list_tools(
-        self, cursor: str | UnsetType = UNSET, *, raw: bool = False, **options: Unpack[RequestOptions]
-    ) -> ListToolsResult | dict[str, Any]:
-        """One page of the server's tools; `cursor` is the `next_cursor` of the page before."""
-        return await self._call(ListToolsResult, methods.TOOLS_LIST, _page(cursor), raw, options)
-
-    @overload
-    async def list_resources(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        raw: Literal[False] = False,
-        **options: Unpack[RequestOptions],
-    ) -> ListResourcesResult: ...
-    @overload
-    async def list_resources(
-        self, cursor: str | UnsetType = UNSET, *, raw: Literal[True], **options: Unpack[RequestOptions]
-    ) -> dict[str, Any]: ...
-    async def list_resources(
-        self, cursor: str | UnsetType = UNSET, *, raw: bool = False, **options: Unpack[RequestOptions]
-    ) -> ListResourcesResult | dict[str, Any]:
-        """One page of the server's resources."""
-        return await self._call(ListResourcesResult, methods.RESOURCES_LIST, _page(cursor), raw, options)
-
-    @overload
-    async def list_resource_templates(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        raw: Literal[False] = False,
-        **options: Unpack[RequestOptions],
-    ) -> ListResourceTemplatesResult: ...
-    @overload
-    async def list_resource_templates(
-        self, cursor: str | UnsetType = UNSET, *, raw: Literal[True], **options: Unpack[RequestOptions]
-    ) -> dict[str, Any]: ...
-    async def list_resource_templates(
-        self, cursor: str | UnsetType = UNSET, *, raw: bool = False, **options: Unpack[RequestOptions]
-    ) -> ListResourceTemplatesResult | dict[str, Any]:
-        """One page of the server's resource templates."""
-        return await self._call(
-            ListResourceTemplatesResult, methods.RESOURCE_TEMPLATES_LIST, _page(cursor), raw, options
-        )
-
-    @overload
     async def read_resource(
         self,
         uri: str,
@@ -413,24 +269,6 @@ class Client:
             request_state,
             options,
         )
-
-    @overload
-    async def list_prompts(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        raw: Literal[False] = False,
-        **options: Unpack[RequestOptions],
-    ) -> ListPromptsResult: ...
-    @overload
-    async def list_prompts(
-        self, cursor: str | UnsetType = UNSET, *, raw: Literal[True], **options: Unpack[RequestOptions]
-    ) -> dict[str, Any]: ...
-    async def list_prompts(
-        self, cursor: str | UnsetType = UNSET, *, raw: bool = False, **options: Unpack[RequestOptions]
-    ) -> ListPromptsResult | dict[str, Any]:
-        """One page of the server's prompts."""
-        return await self._call(ListPromptsResult, methods.PROMPTS_LIST, _page(cursor), raw, options)
 
     @overload
     async def get_prompt(
@@ -537,89 +375,7 @@ class Client:
             params["context"] = {"arguments": dict(context)}
         return await self._call(CompleteResult, methods.COMPLETE, params, raw, options)
 
-    # --- whole lists ---
-
-    async def all_tools(
-        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
-    ) -> tuple[Tool, ...]:
-        """All tools of the server, from all pages.
-
-        `timeout` limits all pages together; `idle_timeout` each of them.  Items that cannot be read are left
-        out; the pages tell them.
-
-        Raises:
-            EndlessList: a cursor came a second time, or there are more than `max_pages` pages.
-        """
-        return await self._all(ListToolsResult, "tools", methods.TOOLS_LIST, max_pages, options)
-
-    def tool_pages(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        max_pages: int = MAX_PAGES,
-        **options: Unpack[RequestOptions],
-    ) -> Pages[ListToolsResult]:
-        """The pages of the server's tools, each asked for when it is wanted, from `cursor` on.
-
-        Each page is a request with a `timeout` of its own.
-        """
-        return self._pages(ListToolsResult, methods.TOOLS_LIST, cursor, max_pages, options)
-
-    async def all_resources(
-        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
-    ) -> tuple[Resource, ...]:
-        """All resources of the server, from all pages; otherwise as `all_tools`."""
-        return await self._all(ListResourcesResult, "resources", methods.RESOURCES_LIST, max_pages, options)
-
-    def resource_pages(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        max_pages: int = MAX_PAGES,
-        **options: Unpack[RequestOptions],
-    ) -> Pages[ListResourcesResult]:
-        """The pages of the server's resources; otherwise as `tool_pages`."""
-        return self._pages(ListResourcesResult, methods.RESOURCES_LIST, cursor, max_pages, options)
-
-    async def all_resource_templates(
-        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
-    ) -> tuple[ResourceTemplate, ...]:
-        """All resource templates of the server, from all pages; otherwise as `all_tools`."""
-        return await self._all(
-            ListResourceTemplatesResult,
-            "resource_templates",
-            methods.RESOURCE_TEMPLATES_LIST,
-            max_pages,
-            options,
-        )
-
-    def resource_template_pages(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        max_pages: int = MAX_PAGES,
-        **options: Unpack[RequestOptions],
-    ) -> Pages[ListResourceTemplatesResult]:
-        """The pages of the server's resource templates; otherwise as `tool_pages`."""
-        return self._pages(
-            ListResourceTemplatesResult, methods.RESOURCE_TEMPLATES_LIST, cursor, max_pages, options
-        )
-
-    async def all_prompts(
-        self, *, max_pages: int = MAX_PAGES, **options: Unpack[RequestOptions]
-    ) -> tuple[Prompt, ...]:
-        """All prompts of the server, from all pages; otherwise as `all_tools`."""
-        return await self._all(ListPromptsResult, "prompts", methods.PROMPTS_LIST, max_pages, options)
-
-    def prompt_pages(
-        self,
-        cursor: str | UnsetType = UNSET,
-        *,
-        max_pages: int = MAX_PAGES,
-        **options: Unpack[RequestOptions],
-    ) -> Pages[ListPromptsResult]:
-        """The pages of the server's prompts; otherwise as `tool_pages`."""
-        return self._pages(ListPromptsResult, methods.PROMPTS_LIST, cursor, max_pages, options)
+    # --- beside the calls ---
 
     def listen(
         self, requested: SubscriptionFilter, *, timeout: float | Default | None = DEFAULT
@@ -704,253 +460,3 @@ class Client:
             )
         self._check_log_level(level)
         await self._request(methods.SET_LEVEL, {"level": level}, timeout=timeout)
-
-    # --- inside ---
-
-    @property
-    def _session(self) -> Session:
-        session = self._supervisor.session
-        assert session is not None
-        return session
-
-    def _pages(
-        self,
-        cls: type[P],
-        method: str,
-        cursor: str | UnsetType,
-        max_pages: int,
-        options: RequestOptions,
-    ) -> Pages[P]:
-        async def ask(at: str | UnsetType) -> P:
-            return cast(P, await self._call(cls, method, _page(at), False, options))
-
-        return Pages(ask, method=method, server=self.name, cursor=cursor, max_pages=max_pages)
-
-    async def _all(
-        self, cls: type[Any], member: str, method: str, max_pages: int, options: RequestOptions
-    ) -> tuple[Any, ...]:
-        timeout = options.get("timeout", DEFAULT)
-        if timeout is DEFAULT:
-            timeout = self._supervisor.options.request_timeout
-        else:
-            check_limit("timeout", timeout)
-
-        async def ask(at: str | UnsetType, left: float | None) -> Any:
-            return await self._call(cls, method, _page(at), False, {**options, "timeout": left})
-
-        return await collect_pages(
-            ask,
-            operator.attrgetter(member),
-            method=method,
-            server=self.name,
-            max_pages=max_pages,
-            timeout=timeout,
-        )
-
-    async def _call(
-        self, cls: type[T], method: str, params: dict[str, Any], raw: bool, options: RequestOptions
-    ) -> T | dict[str, Any]:
-        result = await self._request(method, params, **options)
-        return result if raw else self._read(cls, method, result)
-
-    async def _call_with_input(
-        self,
-        cls: type[T],
-        method: str,
-        params: dict[str, Any],
-        raw: bool,
-        allow_input_required: bool,
-        responses: Mapping[str, Any] | None,
-        state: str | UnsetType,
-        options: RequestOptions,
-    ) -> T | InputRequiredResult | dict[str, Any]:
-        """Call a method whose answer may need input first (basic: multi round-trip requests)."""
-        began = trio.current_time()
-        result = await self._request(method, resumed(params, responses, state), **options)
-        if raw:
-            return result
-        if needs_input(result) and self.era is Era.MODERN:
-            if allow_input_required:
-                return structure(types.InputRequiredResult, result, method=method)
-
-            async def request(params: dict[str, Any], timeout: float | None) -> dict[str, Any]:
-                again: RequestOptions = {**options, "timeout": timeout}
-                return await self._request(method, params, **again)
-
-            timeout = options.get("timeout", DEFAULT)
-            if timeout is DEFAULT:
-                timeout = self._supervisor.options.request_timeout
-            result = await supply_input(
-                request,
-                method=method,
-                params=params,
-                result=result,
-                handlers=self._supervisor.options.inputs,
-                timeout=timeout,
-                spent=trio.current_time() - began,
-                server=self.name,
-                version=self.protocol_version,
-            )
-        return self._read(cls, method, result)
-
-    def _read(self, cls: type[T], method: str, result: dict[str, Any]) -> T:
-        kind = result.get("resultType", "complete")
-        if kind != "complete" and self.era is Era.MODERN:
-            problem = f"resultType: {kind!r:.80} is not defined for this method"
-            raise InvalidResult(method=method, problems=[problem], server=self.name)
-        try:
-            if cls is CallToolResult:  # nothing more is to be done with it
-                return structure(cls, result, method=method)
-            read = read_result(cls, result, method=method)
-        except InvalidResult as error:
-            error.server = self.name
-            raise
-        if isinstance(read, ListToolsResult):
-            self._tools.remember(read.tools)
-        if problems := getattr(read, "problems", None):
-            shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" * (len(problems) > 5))
-            self._session.notes.add_tolerated(f"items of {method} that cannot be read, left out", shown)
-        return read
-
-    async def _request(
-        self,
-        method: str,
-        params: Mapping[str, Any] | None,
-        *,
-        timeout: float | Default | None = DEFAULT,
-        idle_timeout: float | None = None,
-        on_progress: Any = None,
-        meta: Mapping[str, Any] | None = None,
-        log_level: LoggingLevel | Default | None = DEFAULT,
-    ) -> dict[str, Any]:
-        supervisor = self._supervisor
-        if timeout is DEFAULT:
-            timeout = supervisor.options.request_timeout
-        else:
-            check_limit("timeout", timeout)
-        if idle_timeout is not None:
-            check_limit("idle_timeout", idle_timeout)
-        if log_level is DEFAULT:
-            log_level = supervisor.options.log_level
-            if log_level is not None and self.era is Era.LEGACY:
-                log_level = None  # the session was told
-        elif log_level is not None:
-            self._check_log_level(log_level)
-            if self.era is Era.LEGACY:
-                raise LocalProtocolError(
-                    "log_level of a request does not exist in a legacy connection: use set_log_level",
-                    server=self.name,
-                )
-        if log_level is not None:
-            meta = with_level(meta, params, log_level)
-        if supervisor.options.strict:
-            self._check_announced(method)
-        send = self._session.request
-        if supervisor.tracing is not None:
-            send = functools.partial(supervisor.tracing.request, self._session)
-        began = trio.current_time() if not supervisor.probed else 0.0
-        try:
-            return await send(
-                method,
-                params,
-                timeout=timeout,
-                idle_timeout=idle_timeout,
-                on_progress=on_progress,
-                meta=meta,
-            )
-        except UnsupportedProtocolVersion as error:
-            # Without a probe the first answer may be this one; it is asked again once, under a new id.
-            if supervisor.probed or self.protocol_version not in error.supported:
-                raise
-            supervisor.probed = True
-        if timeout is not None:
-            timeout = max(0.0, timeout - (trio.current_time() - began))
-        return await send(
-            method, params, timeout=timeout, idle_timeout=idle_timeout, on_progress=on_progress, meta=meta
-        )
-
-    def _check_log_level(self, level: LoggingLevel) -> None:
-        try:
-            check_level(level)
-        except LocalProtocolError as error:
-            error.server = self.name
-            raise
-
-    def _check_announced(self, method: str) -> None:
-        capability = _CAPABILITY.get(method)
-        if capability is None or not self._supervisor.probed:
-            return
-        if getattr(self.server.capabilities, capability) is UNSET:
-            raise LocalProtocolError(f"{method}: the server has not announced {capability}", server=self.name)
-
-
-def _page(cursor: str | UnsetType) -> dict[str, Any]:
-    return {} if cursor is UNSET else {"cursor": cursor}
-
-
-@final
-class open_client:
-    """Start a server and connect to it: `async with open_client(StdioServer(...)) as client`.
-
-    Leaving the block ends the server in order (close stdin, wait, SIGTERM, wait, SIGKILL), bounded by
-    `ShutdownTimeouts`, also while a cancellation passes through.  Exceptions of the block pass unchanged.
-    The block has to be left by the task that entered it.
-
-    Args:
-        transport: how the server is reached.
-        options: settings, default `ClientOptions()`.
-
-    Raises:
-        SpawnError: the server cannot be started.
-        ServerExited: it ended before a revision was agreed on.
-        NegotiationError: there is no common revision (`StartupTimeout`: none within the limit).
-    """
-
-    def __init__(self, transport: Transport, options: ClientOptions | None = None) -> None:
-        self._supervisor = Supervisor(transport, ClientOptions() if options is None else options)
-        self._nursery = ServiceNursery()
-        self._entered = False
-
-    async def __aenter__(self) -> Client:
-        if self._entered:
-            raise LocalProtocolError(
-                "an open_client(...) can be entered once; make another one",
-                server=self._supervisor.transport.name,
-            )
-        self._entered = True
-        nursery = await self._nursery.__aenter__()
-        try:
-            await nursery.start(self._run)
-        except BaseException as error:
-            await self._nursery.__aexit__(type(error), error, error.__traceback__)
-            raise
-        return Client(self._supervisor)
-
-    async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
-        await self._supervisor.run(task_status=task_status)
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self._nursery.__aexit__(exc_type, exc, traceback)
-
-
-async def run_client(
-    transport: Transport,
-    options: ClientOptions | None = None,
-    *,
-    task_status: trio.TaskStatus[Client] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Run a client as a task: `client = await nursery.start(run_client, StdioServer(...))`.
-
-    Returns when the connection has ended, for whatever reason; `Client.stop` ends it from any task.
-
-    Raises:
-        SpawnError, ServerExited, NegotiationError: as `open_client`, before it has started.
-    """
-    async with open_client(transport, options) as client:
-        task_status.started(client)
-        await client.wait_closed()
