@@ -420,7 +420,8 @@ def test_attributes_in_the_reference() -> None:
 
     for table in tables:
         cls = getattr(trio_mcp_stdio, table.heading)
-        properties = {name for name, value in vars(cls).items() if isinstance(value, property)}
+        members = {name: value for base in cls.__mro__ for name, value in vars(base).items()}
+        properties = {name for name, value in members.items() if isinstance(value, property)}
         expected = fields_of(cls) if attrs.has(cls) else {name for name in properties if name[0] != "_"}
         assert {code_of(row[0]) for row in table.rows} == set(expected), table.heading
     assert {"Client", "ClientStatistics", "ProcessExit"} <= {table.heading for table in tables}
