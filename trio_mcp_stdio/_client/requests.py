@@ -18,7 +18,7 @@ from .._errors import (
 )
 from .._wire import methods
 from .._wire.codec import structure
-from .._wire.convert import UNSET, UnsetType
+from .._wire.convert import UNSET, UnsetType, brief
 from .._wire.listing import read_result
 from .._wire.methods import Era
 from ..types import (
@@ -107,6 +107,8 @@ class Requests:
             LocalProtocolError: the parameters have no JSON form, or the method is not the caller's.
             ConnectionLost: the connection has ended.
         """
+        if not isinstance(method, str):
+            raise LocalProtocolError(f"a method is a string, not {brief(method)}", server=self.name)
         if method in _SENT_BY_CLIENT:
             raise LocalProtocolError(f"{method} is sent by the client itself", server=self.name)
         if self.era is Era.MODERN and method in _LEGACY_NOTIFICATIONS:
@@ -170,7 +172,7 @@ class Requests:
     def _read(self, cls: type[T], method: str, result: dict[str, Any]) -> T:
         kind = result.get("resultType", "complete")
         if kind != "complete" and self.era is Era.MODERN:
-            problem = f"resultType: {kind!r:.80} is not defined for this method"
+            problem = f"resultType: {brief(kind)} is not defined for this method"
             raise InvalidResult(method=method, problems=[problem], server=self.name)
         try:
             if cls is CallToolResult:  # nothing more is to be done with it

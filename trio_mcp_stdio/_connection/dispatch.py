@@ -17,6 +17,7 @@ import trio
 from .._errors import McpError, RpcError
 from .._wire import methods
 from .._wire.codec import encode_params
+from .._wire.convert import brief
 from .._wire.jsonrpc import Request, RequestId, encode_failure, encode_success
 
 __all__ = ["Dispatcher"]
@@ -93,7 +94,8 @@ class Dispatcher:
         running = self._running.get(request_id) if isinstance(request_id, (int, str)) else None
         if running is None or isinstance(request_id, bool):
             return False
-        _logger.info("%s: it cancels its %s: %.200r", self._name, running.request.method, reason)
+        method = brief(running.request.method)
+        _logger.info("%s: it cancels its %s: %s", self._name, method, brief(reason))
         running.scope.cancel(reason="the peer cancelled the request")
         return True
 
@@ -134,10 +136,10 @@ class Dispatcher:
         except RpcError as error:
             return encode_failure(request.id, _allowed(error.code), error.message[:1000])
         except McpError as error:
-            _logger.warning("%s: its %s cannot be answered: %s", self._name, request.method, error)
+            _logger.warning("%s: its %s cannot be answered: %s", self._name, brief(request.method), error)
             return encode_failure(request.id, methods.INTERNAL_ERROR, "The answer is not valid")
         except Exception:
-            _logger.exception("%s: the handler of its %s raised", self._name, request.method)
+            _logger.exception("%s: the handler of its %s raised", self._name, brief(request.method))
             return encode_failure(request.id, methods.INTERNAL_ERROR, "Internal error")
 
     def _send(self, answers: Sequence[bytes], batch: bool) -> None:

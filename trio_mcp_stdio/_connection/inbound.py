@@ -12,6 +12,7 @@ from .._errors import LineTooLong, RemoteProtocolError
 from .._io.callbacks import CallbackQueue
 from .._wire import methods
 from .._wire.calls import CallTable, TooLong
+from .._wire.convert import brief
 from .._wire.jsonrpc import (
     Batch,
     Malformed,
@@ -42,8 +43,8 @@ _CLIENT_OPENINGS: Final = (methods.DISCOVER, methods.INITIALIZE)
 MAX_HELD: Final = 64
 """Requests of the peer held back while the era is unknown, which decides whether they may be answered."""
 
-MAX_NAME: Final = 200
-"""Characters of a foreign method name that are repeated."""
+MAX_HELD_BYTES: Final = 65_536
+"""Size of a request that is held back."""
 
 
 class Inbound:
@@ -101,6 +102,7 @@ class Inbound:
         self._skipping = False  # inside a line past the bound
         self._attributed = False  # the call that it answers has failed
         self._messages = 0
+        self._line_size = 0
         self.bytes_received = self.lines_received = 0
         self.notification_count = 0
 
@@ -148,6 +150,7 @@ class Inbound:
 
     def _on_line(self, line: bytes | bytearray) -> None:
         self.lines_received += 1
+        self._line_size = len(line)
         if self._observe is not None:
             self._observe(bytes(line))
         message = decode(line)
@@ -173,9 +176,10 @@ class Inbound:
             self.notification_count += 1
             self._subscriptions.deliver(rest)
             if rest.method == methods.LOG_MESSAGE:
-                self._logs.receive(rest.params)
+                self._logs.receive(rest.params, self._line_size)
             if self._notifications is not None:
-                self._notifications.put(PublicNotification(method=rest.method, params=rest.params))
+                public = PublicNotification(method=rest.method, params=rest.params)
+                self._notifications.put(public, self._line_size)
         elif isinstance(rest, Request):
             self._on_request(rest)
 
@@ -189,20 +193,21 @@ class Inbound:
         elif not self._dispatcher.cancel(request_id, notice.params.get("reason")):
             self._table.receive(notice)
         if self._notifications is not None:
-            self._notifications.put(PublicNotification(method=notice.method, params=notice.params))
+            public = PublicNotification(method=notice.method, params=notice.params)
+            self._notifications.put(public, self._line_size)
 
     def _on_request(self, request: Request) -> None:
         """A request of the peer: an answer in the legacy era, a violation in the modern one."""
         if request.method in _CLIENT_OPENINGS:
             self._fatal(f"the server sends {request.method} itself: does it merely echo its input?")
-        elif self._era is None and len(self._held) < MAX_HELD:
+        elif self._era is None and len(self._held) < MAX_HELD and self._line_size <= MAX_HELD_BYTES:
             self._held.append(request)
         elif self._era is Era.LEGACY and request.method == methods.PING:
             self._reply(encode_success(request.id, b"{}"))
         elif self._era is Era.LEGACY:
             self._dispatcher.start([request])
         else:
-            self._notes.add_violation("a request, which only clients may send", request.method[:MAX_NAME])
+            self._notes.add_violation("a request, which only clients may send", brief(request.method))
 
     def _on_tolerated(self, tolerated: Tolerated, line: bytes | bytearray) -> None:
         self._notes.add_tolerated(tolerated.reason, preview(line))

@@ -94,14 +94,14 @@ class LogSink:
         """Exceptions that the callback raised."""
         return self._queue.errors
 
-    def receive(self, params: Mapping[str, Any]) -> None:
+    def receive(self, params: Mapping[str, Any], size: int = 0) -> None:
         """Take the parameters of one `notifications/message`.  Never blocks and never raises."""
         message = _read(params)
         if message is None:
             self.malformed += 1
         else:
             self.received += 1
-            self._queue.put(message)
+            self._queue.put(message, size)
 
     def _log(self, message: LogMessage) -> None:
         level = _STANDARD[message.level]

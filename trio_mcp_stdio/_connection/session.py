@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -28,6 +27,7 @@ from .._io.waiter import Waiter
 from .._wire import methods
 from .._wire.calls import Call, CallTable, LostCall, Outcome, TooLong
 from .._wire.codec import encode_params, splice_meta, unstructure
+from .._wire.convert import brief
 from .._wire.jsonrpc import Failure, Malformed, Success, encode_request, preview
 from .._wire.methods import Era
 from .._wire.trace_context import TRACE_KEYS, check_trace_member
@@ -48,6 +48,9 @@ __all__ = ["ProgressHandler", "Session", "WireObserver"]
 
 ProgressHandler: TypeAlias = Callable[[ProgressUpdate], None] | Callable[[ProgressUpdate], Awaitable[None]]
 WireObserver: TypeAlias = Callable[[Literal["send", "receive"], bytes], None]
+
+MAX_SECONDS: Final = 1e9
+"""The longest limit, some thirty years; who wants none says None."""
 
 _CANCELLED: Final = "the caller cancelled it"
 
@@ -419,7 +422,9 @@ class Session:
         meta: Mapping[str, Any] | None,
     ) -> bytes:
         """The line of a request, the caller's entries of `_meta` joined with the client's own."""
-        if params and "_meta" in params:
+        if not isinstance(method, str):
+            raise LocalProtocolError(f"a method is a string, not {brief(method)}")
+        if isinstance(params, Mapping) and "_meta" in params:
             params, meta = _take_meta(params, meta)
         body = encode_params(params)
         members = [self._meta] if self._meta else []
@@ -528,5 +533,8 @@ _PROTOCOL_KEYS: Final = frozenset(
 
 def check_limit(name: str, value: float | None) -> None:
     """Refuse a limit that is no number of seconds."""
-    if value is not None and not 0 <= value < math.inf:
-        raise LocalProtocolError(f"{name} must be a number of seconds, or None for no limit; not {value!r}")
+    numeric = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (numeric and 0 <= value <= MAX_SECONDS):
+        raise LocalProtocolError(
+            f"{name} must be a number of seconds, or None for no limit; not {brief(value)}"
+        )

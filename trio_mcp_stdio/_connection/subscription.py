@@ -22,7 +22,7 @@ from .._io.waiter import Waiter
 from .._wire import methods
 from .._wire.calls import Call, CallState
 from .._wire.codec import lenient
-from .._wire.convert import UNSET
+from .._wire.convert import UNSET, brief
 from .._wire.jsonrpc import Notification, RequestId
 from .._wire.methods import Era
 from .notes import Notes
@@ -311,7 +311,7 @@ class Subscriptions:
         if target is None:
             if type(tag) is not int or tag not in self._left:
                 self._notes.add_violation(
-                    "a change notification for no subscription", f"{method}, {tag!r:.60}"
+                    "a change notification for no subscription", f"{method}, {brief(tag)}"
                 )
         elif method == methods.ACKNOWLEDGED:
             honored = lenient(types.SubscriptionFilter, params.get("notifications"))

@@ -22,6 +22,7 @@ __all__ = ["CallbackQueue", "is_async_callable"]
 T = TypeVar("T")
 
 MAX_QUEUED: Final = 4_096
+MAX_QUEUED_BYTES: Final = 64 * 2**20
 
 
 def is_async_callable(function: Callable[..., Any]) -> bool:
@@ -52,14 +53,15 @@ class CallbackQueue(Generic[T]):
         self._what = what
         self._logger = logger
         self._is_async = is_async_callable(function)
-        self._items: deque[T] = deque()
+        self._items: deque[tuple[T, int]] = deque()
+        self._size = 0
         self._news = trio.Event()
         self._closed = False
         self.dropped = 0
         self.errors = 0
 
-    def put(self, item: T) -> None:
-        """Hand over one item.  Never blocks and never raises."""
+    def put(self, item: T, size: int = 0) -> None:
+        """Hand over one item, of about so many bytes.  Never blocks and never raises."""
         if not self._is_async:
             try:
                 outcome = cast("Callable[[T], object]", self._function)(item)
@@ -69,11 +71,17 @@ class CallbackQueue(Generic[T]):
             except Exception as error:
                 self._report(error)
             return
-        if len(self._items) >= MAX_QUEUED:
-            self._items.popleft()
+        self._items.append((item, size))
+        self._size += size
+        while len(self._items) > MAX_QUEUED or (self._size > MAX_QUEUED_BYTES and len(self._items) > 1):
+            self._take()
             self.dropped += 1
-        self._items.append(item)
         self._news.set()
+
+    def _take(self) -> T:
+        item, size = self._items.popleft()
+        self._size -= size
+        return item
 
     def close(self) -> None:
         """No more items: `run` returns when the queue is empty."""
@@ -98,7 +106,7 @@ class CallbackQueue(Generic[T]):
                 self._news = trio.Event()
                 continue
             try:
-                await function(self._items.popleft())
+                await function(self._take())
             except Exception as error:
                 self._report(error)
 

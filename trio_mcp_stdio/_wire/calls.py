@@ -27,7 +27,7 @@ from .._errors import Delivery
 from ..types import ProgressUpdate
 from . import methods
 from .codec import encode_params
-from .convert import UNSET
+from .convert import UNSET, brief
 from .jsonrpc import (
     Failure,
     Malformed,
@@ -43,6 +43,9 @@ __all__ = ["Call", "CallState", "CallStatistics", "CallTable", "LostCall", "Oddi
 
 MAX_PROGRESS: Final = 16_384
 """Updates kept for one call whose caller does not take them; past it the oldest are dropped."""
+
+MAX_PROGRESS_TEXT: Final = 4_096
+"""Characters of the message of one update; what is longer is cut."""
 
 MAX_REPLIES: Final = 1_024
 """Answers to the peer's requests that may wait while it does not read its input."""
@@ -364,7 +367,7 @@ class CallTable:
             if message.method == methods.CANCELLED:
                 # The requests of this side are not the peer's to cancel.
                 self._stray_cancels += 1
-                self._note(Oddity.STRAY_CANCEL, f"requestId {message.params.get('requestId')!r:.40}")
+                self._note(Oddity.STRAY_CANCEL, f"requestId {brief(message.params.get('requestId'))}")
             return message
         if isinstance(message, Failure):
             call = self._match(message)
@@ -525,7 +528,7 @@ class CallTable:
         )
         if call is None or call.progress is None or update is None:
             self._unknown_progress += 1
-            self._note(Oddity.STRAY_PROGRESS, f"progressToken {token!r:.60}")
+            self._note(Oddity.STRAY_PROGRESS, f"progressToken {brief(token)}")
             return
         self._progress += 1
         if len(call.progress) >= MAX_PROGRESS:
@@ -542,7 +545,7 @@ def _progress_update(params: dict[str, Any]) -> ProgressUpdate | None:
     return ProgressUpdate(
         progress=progress,
         total=total if _is_number(total) else UNSET,
-        message=message if isinstance(message, str) else UNSET,
+        message=message[:MAX_PROGRESS_TEXT] if isinstance(message, str) else UNSET,
     )
 
 

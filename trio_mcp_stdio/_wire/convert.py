@@ -13,6 +13,7 @@ import enum
 import functools
 import itertools
 import operator
+import reprlib
 import types
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -96,6 +97,16 @@ class UnsetType(enum.Enum):
 
 UNSET: Final = UnsetType.UNSET
 """The one value of `UnsetType`: this optional field is absent."""
+
+
+_repr = reprlib.Repr()
+_repr.maxlevel = 3
+_repr.maxstring = _repr.maxother = _repr.maxlong = 60
+
+
+def brief(value: object) -> str:
+    """A short representation of any value, however large or deep, with control characters escaped."""
+    return _repr.repr(value)[:200]
 
 
 @functools.cache
@@ -288,7 +299,7 @@ def _request_id(value: Any, _: Any) -> int | str:
 def _literal(value: Any, literal: Any) -> Any:
     choices = get_args(literal)
     if not any(value == choice and value.__class__ is choice.__class__ for choice in choices):
-        raise ValueError(f"expected one of {', '.join(map(repr, choices))}, got {value!r:.60}")
+        raise ValueError(f"expected one of {', '.join(map(repr, choices))}, got {brief(value)}")
     return value
 
 
@@ -403,7 +414,7 @@ def model_hook(cls: Any, conv: Converter) -> Hook:
             value = _object(value, cls)
         for name, constant in constants:
             if value.get(name) != constant:
-                raise ValueError(f"expected the {name} {constant!r}, got {value.get(name)!r:.60}")
+                raise ValueError(f"expected the {name} {constant!r}, got {brief(value.get(name))}")
         model = generated(value, cls)
         if not value.keys() <= known:
             # The one write to a frozen object, before anybody else has seen it.

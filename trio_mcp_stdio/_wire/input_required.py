@@ -18,6 +18,8 @@ FIRST_DELAY: Final = 0.05
 LONGEST_DELAY: Final = 2.0
 """Seconds before a round that merely repeats the request: the second such in a row waits FIRST_DELAY,
 each further one twice as long, up to LONGEST_DELAY."""
+MAX_QUESTIONS: Final = 64
+"""Input requests that one interim result may hold."""
 
 
 class InputRounds:
@@ -58,6 +60,8 @@ class InputRounds:
             raise ValueError("inputRequests: is no object")
         if state is not None and not isinstance(state, str):
             raise ValueError("requestState: is no string")
+        if requests is not None and len(requests) > MAX_QUESTIONS:
+            raise ValueError(f"inputRequests: more than {MAX_QUESTIONS} of them")
         self.rounds += 1
         self._state = state
         self._repeats = 0 if requests else self._repeats + 1

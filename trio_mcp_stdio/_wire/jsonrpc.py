@@ -19,7 +19,7 @@ import attrs
 import msgspec
 
 from .._errors import LocalProtocolError
-from .convert import UNSET, UnsetType
+from .convert import UNSET, UnsetType, brief
 
 __all__ = [
     "Batch",
@@ -42,6 +42,9 @@ __all__ = [
 ]
 
 RequestId: TypeAlias = int | str
+
+MAX_BATCH: Final = 1_024
+"""Messages of one array that are looked at; a longer one is malformed as a whole."""
 
 
 @attrs.define(eq=False)
@@ -160,7 +163,8 @@ def decode(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed:
 
 # --- the slow path ---------------------------------------------------------------------------------
 
-_LEADING_JUNK = re.compile(rb"(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|[ \t\r])+")
+_LEADING_JUNK = re.compile(rb"(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|[ \t\r]++)++")
+_MAY_BEGIN = frozenset({b"{", b"[", b" ", b"\t", b"\r", b"\xef", b"\x1b"})
 _EXCERPT = 200
 _SEARCHED = 65_536
 
@@ -204,8 +208,10 @@ def _fault_in(value: Any) -> _Fault | None:
 
 def _salvage(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed:
     reasons: list[str] = []
+    if bytes(line[:1]) not in _MAY_BEGIN:  # what programs print is told apart without a decoder
+        return Malformed("not JSON", bytes(line[:_EXCERPT]), None, noise=True)
     body = bytes(line)
-    junk = _LEADING_JUNK.match(body)
+    junk = _LEADING_JUNK.match(body, 0, _SEARCHED)
     if junk is not None and body[junk.end() : junk.end() + 1] in (b"{", b"["):
         reasons.append("bytes before the message")
         body = body[junk.end() :]
@@ -222,6 +228,8 @@ def _salvage(line: bytes | bytearray) -> Message | Tolerated | Batch | Malformed
         return _unreadable(body, f"not JSON ({error})")
     if not isinstance(value, list):
         return _strict_message(value, body, reasons)
+    if len(value) > MAX_BATCH:
+        return Malformed(f"an array of more than {MAX_BATCH} items", body[:_EXCERPT], None, noise=False)
     if value and not any(isinstance(item, dict) and "jsonrpc" in item for item in value):
         return Malformed("a JSON array that holds no message", body[:_EXCERPT], None, noise=True)
     return Batch([_strict_message(item, body, list(reasons)) for item in value])
@@ -306,7 +314,7 @@ def _failure(request_id: RequestId | None, error: Any, reasons: list[str]) -> Fa
         return Failure(request_id, 0, _text(error), None)
     code, message = error.get("code"), error.get("message")
     if isinstance(code, bool) or not isinstance(code, int):
-        reasons.append(f"an error code that is no integer: {code!r:.40}")
+        reasons.append(f"an error code that is no integer: {brief(code)}")
         try:
             code = int(code) if isinstance(code, (str, float)) else 0  # "-32601", -32601.0
         except (ValueError, OverflowError):
