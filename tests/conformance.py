@@ -118,8 +118,19 @@ class Conformance:
         elif report.when == "call" and record["outcome"] is None:
             record["outcome"] = "passed"
 
-    def pytest_sessionfinish(self) -> None:
-        if self._report is not None:
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of pytest-xdist has ended: take over what came of the tests that it ran."""
+        for record in getattr(node, "workeroutput", {}).get("conformance", ()):
+            known = self._records.get(record["nodeid"])
+            if known is None or known["outcome"] is None:
+                self._records[record["nodeid"]] = record
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        handed_over = getattr(session.config, "workeroutput", None)
+        if handed_over is not None:
+            handed_over["conformance"] = list(self._records.values())
+        elif self._report is not None:
             Path(self._report).write_text(
                 json.dumps({"tests": list(self._records.values())}, indent=1) + "\n", encoding="utf-8"
             )
