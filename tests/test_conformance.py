@@ -53,6 +53,26 @@ def run(project: pytest.Pytester, source: str, *arguments: str) -> tuple[pytest.
 # the plugin
 
 
+def test_outcomes_of_parallel_workers_come_together(project: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    project.makepyfile(
+        test_it="""
+        import pytest
+
+        @pytest.mark.requirement("R-1")
+        @pytest.mark.parametrize("n", range(6))
+        def test_this(n):
+            if n == 5:
+                pytest.skip("not here")
+        """
+    )
+    project.runpytest_subprocess("-n", "2", "--conformance-json=out.json", timeout=120)
+    records = table.read_report(project.path / "out.json")
+
+    assert sorted(str(record["outcome"]) for record in records) == ["passed"] * 5 + ["skipped"]
+    assert {tuple(record["requirement"]) for record in records} == {("R-1",)}
+
+
 def test_several_ids_on_a_test_and_on_its_class_are_recorded(project: pytest.Pytester) -> None:
     result, records = run(
         project,
